@@ -1,0 +1,158 @@
+// Launching a kernel on either device, and saying what went wrong.
+//
+// nvcc builds for the GPU; any other C++20 compiler builds for the simulated device (common/sim), whose runtime functions
+// carry the CUDA runtime's names. Host entries return a Status, never print, never synchronise.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include "common/sim/sim.h"
+#endif
+
+namespace grout {
+
+enum class Code { ok, wrong_result, invalid, unsupported, device_error };
+
+// A code and one sentence: the offending values and what would be accepted.
+struct [[nodiscard]] Status {
+  Code code = Code::ok;
+  std::string message;
+  explicit operator bool() const { return code == Code::ok; }
+};
+
+// Exit code of a program that ends with this status: 0 right, 1 wrong result or device error, 2 malformed request,
+// 77 not possible on this machine.
+constexpr int exit_code(Code code) {
+  switch (code) {
+    case Code::ok: return 0;
+    case Code::invalid: return 2;
+    case Code::unsupported: return 77;
+    default: return 1;
+  }
+}
+inline int exit_code(const Status& status) { return exit_code(status.code); }
+
+inline Status invalid(std::string message) { return {Code::invalid, std::move(message)}; }
+inline Status unsupported(std::string message) { return {Code::unsupported, std::move(message)}; }
+
+// Turns a runtime error into a Status; `what` names the call.
+inline Status runtime_status(cudaError_t error, const std::string& what) {
+  if (error == cudaSuccess) return {};
+  return {Code::device_error, what + ": " + cudaGetErrorName(error) + " (" + cudaGetErrorString(error) + ")"};
+}
+
+struct DeviceInfo {
+  int major = 0, minor = 0;  // compute capability
+  int sms = 0;
+  size_t shared_per_block = 0;  // bytes a block may ask for (opt-in limit)
+  size_t l2_bytes = 0;
+};
+
+// Properties of the current device, read each time: a process may change devices.
+inline Status device_info(DeviceInfo& info) {
+  int device = 0, shared = 0, l2 = 0;
+  Status status = runtime_status(cudaGetDevice(&device), "cudaGetDevice");
+  const auto read = [&](int& value, cudaDeviceAttr attribute) {
+    if (status) status = runtime_status(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  };
+  read(info.major, cudaDevAttrComputeCapabilityMajor);
+  read(info.minor, cudaDevAttrComputeCapabilityMinor);
+  read(info.sms, cudaDevAttrMultiProcessorCount);
+  read(shared, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  read(l2, cudaDevAttrL2CacheSize);
+  info.shared_per_block = static_cast<size_t>(shared);
+  info.l2_bytes = static_cast<size_t>(l2);
+  return status;
+}
+
+#ifdef __CUDACC__
+
+inline constexpr bool kSimulatedBuild = false;
+
+// Is there a GPU that this process can use? The message says why not.
+inline Status gpu_usable() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    (void)cudaGetLastError();
+    return unsupported(std::string("no usable GPU: ") + cudaGetErrorString(error));
+  }
+  return count > 0 ? Status{} : unsupported("no usable GPU: the driver lists none");
+}
+
+// The block's dynamic shared memory as a T. Aligned to 1024 bytes, the span of the widest swizzle.
+template <class T> __device__ __forceinline__ T& dynamic_shared() {
+  extern __shared__ __align__(1024) unsigned char grout_dynamic_shared_memory[];
+  return *reinterpret_cast<T*>(grout_dynamic_shared_memory);
+}
+
+// Launches kernel<<<grid, block, shared_bytes, stream>>>(arguments...). Does not synchronise.
+// Errors: invalid configuration, or a kernel for another architecture, as a Status naming the kernel's needs.
+template <class... Parameters, class... Arguments>
+Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+              Arguments&&... arguments) {
+  const auto address = reinterpret_cast<const void*>(kernel);
+  if (shared_bytes > 48 * 1024) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) {
+      (void)cudaGetLastError();
+      if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+        return unsupported(std::string("this kernel was not built for this GPU: ") + cudaGetErrorString(error));
+      return runtime_status(error, "a block asks for " + std::to_string(shared_bytes) + " bytes of shared memory");
+    }
+  }
+  std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
+  const cudaError_t error = std::apply(
+      [&](auto&... value) {
+        void* pointers[] = {const_cast<void*>(static_cast<const void*>(&value))...};
+        return cudaLaunchKernel(address, grid, block, pointers, shared_bytes, stream);
+      },
+      values);
+  if (error == cudaSuccess) return {};
+  (void)cudaGetLastError();
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+    return unsupported(std::string("this kernel was not built for this GPU: ") + cudaGetErrorString(error));
+  return runtime_status(error, "launch of grid " + std::to_string(grid.x) + "x" + std::to_string(grid.y) + "x" +
+                                   std::to_string(grid.z) + ", block " + std::to_string(block.x) + ", " +
+                                   std::to_string(shared_bytes) + " bytes of shared memory");
+}
+
+#else
+
+inline constexpr bool kSimulatedBuild = true;
+
+inline Status gpu_usable() { return unsupported("this program was built for the simulated device"); }
+
+template <class T> T& dynamic_shared() { return *static_cast<T*>(sim::dynamic_shared()); }
+
+// Runs every block to completion before it returns. A Report of the simulated device becomes a device error.
+template <class... Parameters, class... Arguments>
+Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t,
+              Arguments&&... arguments) {
+  struct Call {
+    void (*kernel)(Parameters...);
+    std::tuple<Parameters...> values;
+  } call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)};
+  try {
+    sim::launch(
+        grid, block, shared_bytes,
+        [](void* context) {
+          auto& c = *static_cast<Call*>(context);
+          std::apply([&](auto&... value) { c.kernel(value...); }, c.values);
+        },
+        &call, reinterpret_cast<const void*>(kernel));
+  } catch (const sim::Report& report) {
+    return {Code::device_error, report.what()};
+  }
+  return {};
+}
+
+#endif
+
+}  // namespace grout
