@@ -56,9 +56,9 @@ struct DeviceInfo {
 // Properties of the current device, read each time: a process may change devices.
 inline Status device_info(DeviceInfo& info) {
   int device = 0, shared = 0, l2 = 0;
-  Status status = runtime_status(cudaGetDevice(&device), "cudaGetDevice");
+  cudaError_t error = cudaGetDevice(&device);
   const auto read = [&](int& value, cudaDeviceAttr attribute) {
-    if (status) status = runtime_status(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&value, attribute, device);
   };
   read(info.major, cudaDevAttrComputeCapabilityMajor);
   read(info.minor, cudaDevAttrComputeCapabilityMinor);
@@ -67,7 +67,7 @@ inline Status device_info(DeviceInfo& info) {
   read(l2, cudaDevAttrL2CacheSize);
   info.shared_per_block = static_cast<size_t>(shared);
   info.l2_bytes = static_cast<size_t>(l2);
-  return status;
+  return runtime_status(error, "query of the current device");
 }
 
 #ifdef __CUDACC__
