@@ -95,6 +95,57 @@ GROUT_DEVICE void cp_async_wait_all(GROUT_AT_ONLY) {
   GROUT_INSTRUCTION(sim::cp_async_wait_all(at), asm volatile("cp.async.wait_all;" ::: "memory"));
 }
 
+// ---- vector accesses --------------------------------------------------------------------------------------------
+// N 32-bit registers as one access, its address aligned to 4 N bytes. Any thread.
+
+// ld.global.nc.{b32,v2.b32,v4.b32} (9.7.9.8): memory that nothing writes while the kernel runs.
+template <int N> GROUT_DEVICE void load_global(uint32_t (&r)[N], const void* global GROUT_AT) {
+  static_assert(N == 1 || N == 2 || N == 4, "a vector access moves 1, 2 or 4 registers");
+  if constexpr (N == 1) {
+    GROUT_INSTRUCTION(sim::load(r, global, 4, at), asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(r[0]) : "l"(global)));
+  } else if constexpr (N == 2) {
+    GROUT_INSTRUCTION(sim::load(r, global, 8, at),
+                      asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "l"(global)));
+  } else {
+    GROUT_INSTRUCTION(sim::load(r, global, 16, at),
+                      asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+                                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                                   : "l"(global)));
+  }
+}
+
+// st.global.{b32,v2.b32,v4.b32} (9.7.9.12).
+template <int N> GROUT_DEVICE void store_global(void* global, const uint32_t (&r)[N] GROUT_AT) {
+  static_assert(N == 1 || N == 2 || N == 4, "a vector access moves 1, 2 or 4 registers");
+  if constexpr (N == 1) {
+    GROUT_INSTRUCTION(sim::store(global, r, 4, at),
+                      asm volatile("st.global.b32 [%0], %1;" ::"l"(global), "r"(r[0]) : "memory"));
+  } else if constexpr (N == 2) {
+    GROUT_INSTRUCTION(sim::store(global, r, 8, at),
+                      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(global), "r"(r[0]), "r"(r[1]) : "memory"));
+  } else {
+    GROUT_INSTRUCTION(sim::store(global, r, 16, at),
+                      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(r[0]), "r"(r[1]),
+                                   "r"(r[2]), "r"(r[3])
+                                   : "memory"));
+  }
+}
+
+// ld.shared.v4.b32 (9.7.9.8) and st.shared.v4.b32 (9.7.9.12): 16 bytes at a 16-byte aligned shared address.
+GROUT_DEVICE void load_shared(uint32_t (&r)[4], uint32_t shared GROUT_AT) {
+  GROUT_INSTRUCTION(sim::load(r, sim::shared_pointer(shared, 16, "ld.shared.v4", at), 16, at),
+                    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                                 : "r"(shared)
+                                 : "memory"));
+}
+GROUT_DEVICE void store_shared(uint32_t shared, const uint32_t (&r)[4] GROUT_AT) {
+  GROUT_INSTRUCTION(sim::store(sim::shared_pointer(shared, 16, "st.shared.v4", at), r, 16, at),
+                    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(r[0]), "r"(r[1]),
+                                 "r"(r[2]), "r"(r[3])
+                                 : "memory"));
+}
+
 // ---- ldmatrix (9.7.14.5.15) -------------------------------------------------------------------------------------
 // Loads 1, 2 or 4 matrices of 8 x 8 16-bit elements. Lane 8i + r gives the 16-byte aligned shared address of row r of
 // matrix i (lanes beyond 8 * count: ignored). Register i of lane L receives elements (L/4, 2(L%4)) and (L/4, 2(L%4) + 1)

@@ -1,0 +1,361 @@
+// Bounded copies global -> shared, bounded stores registers -> global.
+//
+// A tile has a static capacity; a source has a logical extent. They are different quantities: the destination of a copy
+// is always written in full, zeros where the source ends.
+//
+//   using Plan = CopyPlan<bf16, decltype(tile), 256>;              which thread copies which 16-byte vector, fixed
+//   copy_async(Plan{}, shared, source, {row, col}, thread);        origins may be negative or past the end
+//   commit_copies();  wait_copies<0>();                            completes copies of the issuing thread only
+//   __syncthreads();                                               before others read, and again before reuse
+//
+// Per vector, in this order: are all its coordinates inside the source, are they contiguous there, is the address a
+// multiple of 16? All yes: one cp.async. Otherwise element by element, zero for what is outside; a coordinate is tested
+// before its pointer is formed. A plan that realigns makes a valid, contiguous, misaligned vector from the two aligned
+// 16-byte words around it, if both lie wholly between the source's first and last valid byte.
+#pragma once
+#include "common/fragment.cuh"
+#include "common/layout.cuh"
+#include "common/ptx.cuh"
+
+namespace grout {
+
+// Where a tile lies in its source; signed, 64-bit.
+struct Origin {
+  int64_t row, col;
+};
+
+// Memory seen through a layout. For copies: two modes, dynamic extents, any strides; a stride of Int<1> is known to be one.
+template <class T, class LayoutT> struct View {
+  using Value = T;
+  T* data;
+  LayoutT layout;
+};
+template <class T, class LayoutT> constexpr View<T, LayoutT> view(T* data, LayoutT layout) { return {data, layout}; }
+
+enum class Bounds {
+  none,     // the caller promises: the tile lies inside, is contiguous and aligned; nothing is tested
+  checked,  // anything goes
+};
+enum class Misaligned {
+  elements,  // element by element
+  realign,   // from the aligned words around the vector
+};
+
+namespace detail {
+// The axis along which a static destination layout is contiguous.
+template <class D> constexpr int contiguous_axis() {
+  if constexpr (D::fully_static) {
+    return D{}.template stride<1>() == 1 ? 1 : 0;
+  } else {
+    return 1;
+  }
+}
+// Is every vector's destination contiguous and aligned through the swizzle?
+template <class D, class Ownership> constexpr bool vectors_are_whole() {
+  constexpr D kDestination{};
+  for (int v = 0; v < Ownership::vectors; ++v) {
+    const auto c = Ownership::vector_at(v % Ownership::threads, v / Ownership::threads);
+    const auto first = kDestination(c[0], c[1]);
+    if (first % Ownership::vector != 0) return false;
+    for (int i = 1; i < Ownership::vector; ++i) {
+      const bool rows = Ownership::axis == 0;
+      if (kDestination(c[0] + (rows ? i : 0), c[1] + (rows ? 0 : i)) != first + i) return false;
+    }
+  }
+  return true;
+}
+}  // namespace detail
+
+// Deals a tile's 16-byte vectors to Threads threads. Destination: a static two-dimensional layout of the shared tile
+// (swizzled, or a window of one, as you like) whose vectors stay whole; its base must be 16-byte aligned.
+template <class T, class DestinationT, int Threads, Bounds BoundsT = Bounds::checked,
+          Misaligned MisalignedT = Misaligned::elements>
+struct CopyPlan {
+  using Value = T;
+  using Destination = DestinationT;
+  static_assert(sizeof(T) == 2 || sizeof(T) == 4, "copy plan: elements of 2 or 4 bytes");
+  static_assert(Destination::rank == 2, "copy plan: the destination must be a two-dimensional tile");
+  static_assert(Destination::fully_static,
+                "copy plan: the destination's extents, strides and window origin must be static (64_c)");
+  static constexpr int vector = 16 / sizeof(T);
+  static constexpr int axis = detail::contiguous_axis<Destination>();
+  static constexpr int rows = static_cast<int>(Destination{}.template extent<0>());
+  static constexpr int columns = static_cast<int>(Destination{}.template extent<1>());
+  using Ownership = VectorTiled<rows, columns, axis, vector, Threads>;
+  static_assert(detail::vectors_are_whole<Destination, Ownership>(),
+                "copy plan: each 16-byte vector must be contiguous and 16-byte aligned in the destination, swizzle included");
+  static constexpr Bounds bounds = BoundsT;
+  static constexpr Misaligned misaligned = MisalignedT;
+};
+
+// What becomes of one vector.
+enum class VectorCase { async, realign, elements, zeros };
+
+struct VectorDecision {
+  VectorCase kind;
+  int first, last;  // the valid elements of the vector: first <= i < last
+};
+
+namespace detail {
+// First valid byte and one past the last valid byte of a source, whatever the signs of its strides.
+struct Span {
+  const unsigned char *begin, *end;
+};
+template <class T, class L> constexpr Span span_of(const View<T, L>& source) {
+  int64_t low = 0, high = 0;
+  const auto extend = [&](int64_t extent, int64_t stride) { (stride < 0 ? low : high) += (extent - 1) * stride; };
+  extend(source.layout.template extent<0>(), source.layout.template stride<0>());
+  extend(source.layout.template extent<1>(), source.layout.template stride<1>());
+  return {reinterpret_cast<const unsigned char*>(source.data + low),
+          reinterpret_cast<const unsigned char*>(source.data + high + 1)};
+}
+template <class T> GROUT_HD bool is_aligned(const T* pointer, size_t bytes) {
+  return (reinterpret_cast<uintptr_t>(pointer) & (bytes - 1)) == 0;
+}
+template <int64_t V> constexpr bool is_one(Int<V>) { return V == 1; }
+constexpr bool is_one(int64_t stride) { return stride == 1; }
+
+GROUT_HD int clamp_to_vector(int64_t value, int vector) {
+  return value < 0 ? 0 : value > vector ? vector : static_cast<int>(value);
+}
+// Pointer to a valid coordinate.
+template <class T, class L> GROUT_HD T* element(const View<T, L>& source, int64_t row, int64_t col) {
+  return source.data + source.layout(row, col);
+}
+}  // namespace detail
+
+// Decides the case of one vector whose first coordinate is (row, col) in the source: the contract above, in its order.
+template <class Plan, class T, class L>
+GROUT_HD VectorDecision decide_vector(Plan, const View<T, L>& source, int64_t row, int64_t col) {
+  constexpr int V = Plan::vector;
+  const int64_t along = Plan::axis == 0 ? row : col, across = Plan::axis == 0 ? col : row;
+  const int64_t extent_along = source.layout.template extent<Plan::axis>();
+  const int64_t extent_across = source.layout.template extent<1 - Plan::axis>();
+  if (across < 0 || across >= extent_across) return {VectorCase::zeros, 0, 0};
+  const int first = detail::clamp_to_vector(-along, V), last = detail::clamp_to_vector(extent_along - along, V);
+  if (first >= last) return {VectorCase::zeros, 0, 0};
+  if (first == 0 && last == V && detail::is_one(source.layout.template stride<Plan::axis>())) {
+    const T* pointer = detail::element(source, row, col);
+    if (detail::is_aligned(pointer, 16)) return {VectorCase::async, 0, V};
+    if constexpr (Plan::misaligned == Misaligned::realign) {
+      const detail::Span span = detail::span_of(source);
+      const auto address = reinterpret_cast<uintptr_t>(pointer) & ~uintptr_t{15};
+      if (address >= reinterpret_cast<uintptr_t>(span.begin) && address + 32 <= reinterpret_cast<uintptr_t>(span.end))
+        return {VectorCase::realign, 0, V};
+    }
+  }
+  return {VectorCase::elements, first, last};
+}
+
+// Does the whole tile at `origin` lie inside a source whose vectors are all contiguous and aligned? Uniform over a block.
+template <class Plan, class T, class L> GROUT_HD bool is_interior(Plan, const View<T, L>& source, Origin origin) {
+  return origin.row >= 0 && origin.col >= 0 && origin.row + Plan::rows <= source.layout.template extent<0>() &&
+         origin.col + Plan::columns <= source.layout.template extent<1>();
+}
+template <class Plan, class T, class L> GROUT_HD bool is_aligned_source(Plan, const View<T, L>& source, Origin origin) {
+  const int64_t pitch = source.layout.template stride<1 - Plan::axis>();
+  const int64_t along = Plan::axis == 0 ? origin.row : origin.col;
+  return detail::is_one(source.layout.template stride<Plan::axis>()) && pitch % Plan::vector == 0 &&
+         along % Plan::vector == 0 && detail::is_aligned(source.data, 16);
+}
+
+namespace detail {
+// 16 bytes, `shift` bytes (0..15) into the 32 bytes low, high.
+GROUT_DEVICE void shift_words(uint32_t (&out)[4], const uint32_t (&low)[4], const uint32_t (&high)[4], uint32_t shift) {
+  const bool by_two = shift & 8, by_one = shift & 4;
+  const uint32_t bits = shift % 4 * 8;
+  const uint32_t w[8] = {low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]};
+  uint32_t t[6], u[5];
+#pragma unroll
+  for (int i = 0; i < 6; ++i) t[i] = by_two ? w[i + 2] : w[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) u[i] = by_one ? t[i + 1] : t[i];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) out[i] = ptx::funnel_shift_right(u[i], u[i + 1], bits);
+}
+
+template <class T> GROUT_HD uint32_t element_bits(T value) {
+  if constexpr (sizeof(T) == 2) return value.bits;
+  else return std::bit_cast<uint32_t>(value);
+}
+// Elements first..last - 1 of a vector, one load each; zeros elsewhere.
+template <class Plan, class T, class L>
+GROUT_DEVICE void load_elements(Plan, uint32_t (&out)[4], const View<T, L>& source, int64_t row, int64_t col,
+                                VectorDecision decision) {
+  constexpr int kPerWord = 4 / sizeof(T);
+#pragma unroll
+  for (int word = 0; word < 4; ++word) {
+    out[word] = 0;
+#pragma unroll
+    for (int i = 0; i < kPerWord; ++i) {
+      const int at = word * kPerWord + i;
+      if (at >= decision.first && at < decision.last) {
+        const T value = *element(source, row + (Plan::axis == 0 ? at : 0), col + (Plan::axis == 0 ? 0 : at));
+        out[word] |= element_bits(value) << (i * 8 * sizeof(T));
+      }
+    }
+  }
+}
+}  // namespace detail
+
+// A thread's vectors on their way through registers, between begin_copy and finish_copy.
+template <class Plan> struct VectorsInFlight {
+  static constexpr uint32_t kDone = ~0u;
+  uint32_t low[Plan::Ownership::turns][4], high[Plan::Ownership::turns][4];
+  uint32_t shift[Plan::Ownership::turns];  // bytes into low:high where the vector starts; kDone: nothing to store
+};
+
+// First half of a copy: issues the loads. Aligned vectors go by cp.async straight to `shared`; the others go to registers,
+// which nothing reads before finish_copy, so that computation can stand between the two. `shared` must be free already.
+// Participants: each thread for its own vectors. Completion: finish_copy, then as copy_async.
+template <class Plan, class T, class L>
+GROUT_DEVICE void begin_copy(Plan plan, VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
+                             const View<T, L>& source, Origin origin, int thread GROUT_AT) {
+  using Ownership = typename Plan::Ownership;
+  const uint32_t base = ptx::shared_address(shared);
+#pragma unroll
+  for (int turn = 0; turn < Ownership::turns; ++turn) {
+    flight.shift[turn] = VectorsInFlight<Plan>::kDone;
+    if (!Ownership::is_inside(thread, turn)) continue;
+    const auto c = Ownership::vector_at(thread, turn);
+    const int64_t row = origin.row + c[0], col = origin.col + c[1];
+    const VectorDecision decision = decide_vector(plan, source, row, col);
+    if (decision.kind == VectorCase::async) {
+      const auto offset = static_cast<uint32_t>(typename Plan::Destination{}(c[0], c[1]) * sizeof(T));
+      GROUT_INSTRUCTION(ptx::cp_async<16>(base + offset, detail::element(source, row, col), at),
+                        ptx::cp_async<16>(base + offset, detail::element(source, row, col)));
+    } else if (decision.kind == VectorCase::realign) {
+      const auto address = reinterpret_cast<uintptr_t>(detail::element(source, row, col));
+      const auto* word = reinterpret_cast<const unsigned char*>(address & ~uintptr_t{15});
+      ptx::load_global(flight.low[turn], word);
+      ptx::load_global(flight.high[turn], word + 16);
+      flight.shift[turn] = static_cast<uint32_t>(address & 15);
+    } else {
+      detail::load_elements(plan, flight.low[turn], source, row, col, decision);
+      flight.shift[turn] = 0;
+    }
+  }
+}
+
+// Second half: shifts what came through registers into place and stores it to the same `shared`.
+template <class Plan>
+GROUT_DEVICE void finish_copy(Plan, const VectorsInFlight<Plan>& flight, typename Plan::Value* shared, int thread) {
+  using Ownership = typename Plan::Ownership;
+  const uint32_t base = ptx::shared_address(shared);
+#pragma unroll
+  for (int turn = 0; turn < Ownership::turns; ++turn) {
+    if (flight.shift[turn] == VectorsInFlight<Plan>::kDone) continue;
+    const auto c = Ownership::vector_at(thread, turn);
+    const auto offset = static_cast<uint32_t>(typename Plan::Destination{}(c[0], c[1]) * sizeof(typename Plan::Value));
+    uint32_t words[4];
+    detail::shift_words(words, flight.low[turn], flight.high[turn], flight.shift[turn]);
+    ptx::store_shared(base + offset, words);
+  }
+}
+
+// Copies the tile at `origin` of `source` to `shared`, the base of the plan's destination.
+// Participants: threads 0..Threads-1, each for its own vectors; no convergence needed.
+// Completion: this thread's commit_copies and wait_copies; then a barrier before other threads read.
+// Errors: none; everything outside the source reads as zero. With Bounds::none nothing is tested.
+template <class Plan, class T, class L>
+GROUT_DEVICE void copy_async(Plan plan, typename Plan::Value* shared, const View<T, L>& source, Origin origin,
+                             int thread GROUT_AT) {
+  using Ownership = typename Plan::Ownership;
+  static_assert(std::is_same_v<std::remove_const_t<T>, typename Plan::Value>,
+                "copy_async: source and destination must have the plan's element type");
+  if (Plan::bounds == Bounds::none || (is_interior(plan, source, origin) && is_aligned_source(plan, source, origin))) {
+    const uint32_t base = ptx::shared_address(shared);
+#pragma unroll
+    for (int turn = 0; turn < Ownership::turns; ++turn) {
+      if (!Ownership::is_inside(thread, turn)) continue;
+      const auto c = Ownership::vector_at(thread, turn);
+      const auto offset = static_cast<uint32_t>(typename Plan::Destination{}(c[0], c[1]) * sizeof(T));
+      const T* from = detail::element(source, origin.row + c[0], origin.col + c[1]);
+      GROUT_INSTRUCTION(ptx::cp_async<16>(base + offset, from, at), ptx::cp_async<16>(base + offset, from));
+    }
+  } else {
+    VectorsInFlight<Plan> flight;
+    GROUT_INSTRUCTION(begin_copy(plan, flight, shared, source, origin, thread, at),
+                      begin_copy(plan, flight, shared, source, origin, thread));
+    finish_copy(plan, flight, shared, thread);
+  }
+}
+
+// Closes this thread's copies since its last commit into one group, perhaps empty.
+GROUT_DEVICE void commit_copies(GROUT_AT_ONLY) {
+  GROUT_INSTRUCTION(ptx::cp_async_commit_group(at), ptx::cp_async_commit_group());
+}
+// Waits until at most the N newest groups of this thread are unfinished. No barrier; publishes nothing.
+template <int N> GROUT_DEVICE void wait_copies(GROUT_AT_ONLY) {
+  GROUT_INSTRUCTION(ptx::cp_async_wait_group<N>(at), ptx::cp_async_wait_group<N>());
+}
+
+// ---- stores -----------------------------------------------------------------------------------------------------
+
+// How a fragment is stored to memory that is contiguous along `Axis`: the widest vectors that its ownership allows.
+template <class To, class OwnershipT, int Axis, Bounds BoundsT = Bounds::checked> struct StorePlan {
+  using Value = To;
+  using Ownership = OwnershipT;
+  static constexpr int axis = Axis;
+  static constexpr int vector = contiguous_slots<Ownership>(Axis, 16 / sizeof(To));  // elements
+  static constexpr Bounds bounds = BoundsT;
+};
+
+struct Identity {
+  template <class T> constexpr T operator()(T value, int64_t, int64_t) const { return value; }
+};
+
+// Stores a fragment to the tile at `origin` of `destination`, converting to its element type (round to nearest even).
+// Coordinates outside the destination are skipped: no byte of them is touched. Distinct coordinates must have distinct
+// addresses (the host entry's duty). `transform(value, row, col)` is applied to each value that is stored.
+// Participants: the ownership's threads, each for its own slots.
+template <class Plan, class From, class L, class Transform = Identity>
+GROUT_DEVICE void store(Plan, const View<typename Plan::Value, L>& destination,
+                        const Fragment<From, typename Plan::Ownership>& fragment, Origin origin, int thread,
+                        Transform transform = {}) {
+  using To = typename Plan::Value;
+  using Ownership = typename Plan::Ownership;
+  constexpr int V = Plan::vector, kWords = V * static_cast<int>(sizeof(To)) / 4;
+  const int64_t rows = destination.layout.template extent<0>(), columns = destination.layout.template extent<1>();
+  const auto convert = [&](int slot, int64_t row, int64_t col) {
+    const From value = transform(fragment[slot], row, col);
+    if constexpr (std::is_same_v<From, To>) return value;
+    else return from_float<To>(to_float(value));
+  };
+#pragma unroll
+  for (int slot = 0; slot < Ownership::slots; slot += V) {
+    const auto c = Ownership::at(thread, slot);
+    const int64_t row = origin.row + c[0], col = origin.col + c[1];
+    if constexpr (kWords >= 1) {
+      const int64_t last_row = row + (Plan::axis == 0 ? V - 1 : 0), last_col = col + (Plan::axis == 0 ? 0 : V - 1);
+      const bool inside = Plan::bounds == Bounds::none || (row >= 0 && col >= 0 && last_row < rows && last_col < columns);
+      if (inside && detail::is_one(destination.layout.template stride<Plan::axis>())) {
+        To* pointer = detail::element(destination, row, col);
+        if (Plan::bounds == Bounds::none || detail::is_aligned(pointer, V * sizeof(To))) {
+          uint32_t words[kWords];
+#pragma unroll
+          for (int w = 0; w < kWords; ++w) {
+            if constexpr (sizeof(To) == 4) {
+              words[w] = detail::element_bits(convert(slot + w, row + (Plan::axis == 0 ? w : 0),
+                                                      col + (Plan::axis == 0 ? 0 : w)));
+            } else {
+              const int i = 2 * w;
+              words[w] = pack(convert(slot + i, row + (Plan::axis == 0 ? i : 0), col + (Plan::axis == 0 ? 0 : i)),
+                              convert(slot + i + 1, row + (Plan::axis == 0 ? i + 1 : 0),
+                                      col + (Plan::axis == 0 ? 0 : i + 1)));
+            }
+          }
+          ptx::store_global(pointer, words);
+          continue;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      const int64_t r = row + (Plan::axis == 0 ? i : 0), k = col + (Plan::axis == 0 ? 0 : i);
+      if (r >= 0 && k >= 0 && r < rows && k < columns) *detail::element(destination, r, k) = convert(slot + i, r, k);
+    }
+  }
+}
+
+}  // namespace grout
