@@ -1,0 +1,345 @@
+// Command lines of the example binaries: options, refusals, the choice of device, the last line and its JSON.
+//
+// Plain C++20 on Linux. Getters never fail: they keep the refusal and return the fallback, so that main reads all its
+// options, then asks finish(), and returns before anything is allocated or written.
+//   Exit codes: 0 pass, 1 wrong result or device error, 2 malformed request, 77 not possible on this machine.
+#pragma once
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace grout {
+
+// One value that an option accepts. built = false: a name of the design that no code stands behind yet.
+template <class E>
+struct Choice {
+  std::string name;
+  E value;
+  bool built = true;
+};
+
+class Args {
+ public:
+  // argv as main has it. `flags` names the options without a value ("causal" for --causal).
+  Args(int argc, const char* const* argv, std::string summary, std::vector<std::string> flags = {})
+      : summary_(std::move(summary)), program_(argc > 0 ? argv[0] : "") {
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = argv[i];
+      if (word == "--help" || word == "-h") {
+        help_ = true;
+      } else if (!word.starts_with("--")) {
+        positionals_.push_back(word);
+      } else {
+        const size_t equals = word.find('=');
+        Option option{word.substr(2, equals == std::string::npos ? equals : equals - 2), {}};
+        const bool is_flag = std::find(flags.begin(), flags.end(), option.name) != flags.end();
+        if (equals != std::string::npos) {
+          option.value = word.substr(equals + 1);
+          if (is_flag) refuse("--" + option.name + " takes no value, '" + *option.value + "' was given");
+        } else if (!is_flag && i + 1 < argc && !std::string_view(argv[i + 1]).starts_with("--")) {
+          option.value = argv[++i];
+        }
+        if (given(option.name)) refuse("--" + option.name + " is given twice");
+        options_.push_back(std::move(option));
+      }
+    }
+  }
+
+  bool given(std::string_view name) const {
+    return std::any_of(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
+  }
+
+  // The next positional argument, in the order of the calls; without a fallback it is required.
+  int64_t positional(const std::string& name, const std::string& meaning, std::optional<int64_t> fallback = {},
+                     int64_t low = 0, int64_t high = kMax) {
+    usage_ += fallback ? " [" + name + "]" : " " + name;
+    lines_.push_back("  " + name + ": " + meaning);
+    if (next_positional_ < positionals_.size())
+      return parse_integer(name, positionals_[next_positional_++], low, high).value_or(fallback.value_or(0));
+    if (!fallback) refuse(name + " is missing: usage: " + program_ + usage_ + " [options]");
+    return fallback.value_or(0);
+  }
+
+  int64_t integer(const std::string& name, const std::string& meaning, int64_t fallback, int64_t low = kMin,
+                  int64_t high = kMax) {
+    const auto text = take(name, "E", meaning, std::to_string(fallback));
+    return text ? parse_integer("--" + name, *text, low, high).value_or(fallback) : fallback;
+  }
+
+  // Finite numbers only.
+  double number(const std::string& name, const std::string& meaning, double fallback) {
+    const auto text = take(name, "X", meaning, shortest(fallback));
+    if (!text) return fallback;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error == std::errc() && end == text->data() + text->size() && std::isfinite(value)) return value;
+    refuse("--" + name + " is '" + *text + "': a finite number is expected");
+    return fallback;
+  }
+
+  // A signed pair "R,C".
+  std::pair<int64_t, int64_t> pair(const std::string& name, const std::string& meaning,
+                                   std::pair<int64_t, int64_t> fallback, int64_t low = kMin) {
+    const auto text =
+        take(name, "R,C", meaning, std::to_string(fallback.first) + "," + std::to_string(fallback.second));
+    if (!text) return fallback;
+    const size_t comma = text->find(',');
+    if (comma == std::string::npos || text->find(',', comma + 1) != std::string::npos) {
+      refuse("--" + name + " is '" + *text + "': two integers R,C are expected");
+      return fallback;
+    }
+    const auto row = parse_integer("--" + name + ", rows,", text->substr(0, comma), low, kMax);
+    const auto col = parse_integer("--" + name + ", columns,", text->substr(comma + 1), low, kMax);
+    return row && col ? std::pair{*row, *col} : fallback;
+  }
+
+  // The value of one of the named choices.
+  template <class E>
+  E choice(const std::string& name, const std::string& meaning, const std::vector<Choice<E>>& choices, E fallback) {
+    std::string exist, names, fallback_name;
+    for (const auto& c : choices) {
+      if (c.built) exist += (exist.empty() ? "" : ", ") + c.name;
+      if (c.built) names += (names.empty() ? "" : "|") + c.name;
+      if (c.value == fallback) fallback_name = c.name;
+    }
+    const auto text = take(name, names, meaning, fallback_name);
+    if (!text) return fallback;
+    for (const auto& c : choices) {
+      if (c.name != *text) continue;
+      if (c.built) return c.value;
+      refuse("--" + name + " " + *text + " is not built yet: " + exist + " exist");
+      return fallback;
+    }
+    refuse("unknown --" + name + " '" + *text + "': " + exist + " exist");
+    return fallback;
+  }
+
+  std::string text(const std::string& name, const std::string& meaning, const std::string& fallback) {
+    return take(name, "TEXT", meaning, fallback).value_or(fallback);
+  }
+
+  bool flag(const std::string& name, const std::string& meaning) {
+    known_.push_back(name);
+    lines_.push_back("  --" + name + ": " + meaning);
+    return given(name);
+  }
+
+  void refuse(std::string sentence) { refusals_.push_back(std::move(sentence)); }
+  const std::vector<std::string>& refusals() const { return refusals_; }
+
+  // After the last getter: the exit code to return now (0 after --help; 2 after a refusal, which is printed to standard
+  // error as one sentence), or nothing to carry on.
+  std::optional<int> finish() {
+    if (help_) {
+      std::printf("%s\nusage: %s%s [options]\n", summary_.c_str(), program_.c_str(), usage_.c_str());
+      for (const auto& line : lines_) std::printf("%s\n", line.c_str());
+      return 0;
+    }
+    std::string exist;
+    for (const auto& name : known_) exist += (exist.empty() ? "--" : ", --") + name;
+    for (const auto& option : options_)  // first: an unknown option swallows a word that others then miss
+      if (std::find(known_.begin(), known_.end(), option.name) == known_.end())
+        refusals_.insert(refusals_.begin(), "unknown option '--" + option.name + "': " + exist + " exist");
+    for (size_t i = next_positional_; i < positionals_.size(); ++i)
+      refuse("unexpected argument '" + positionals_[i] + "': usage: " + program_ + usage_ + " [options]");
+    if (refusals_.empty()) return std::nullopt;
+    std::fprintf(stderr, "%s\n", refusals_.front().c_str());
+    return 2;
+  }
+
+ private:
+  static constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
+
+  struct Option {
+    std::string name;
+    std::optional<std::string> value;
+  };
+
+  static std::string shortest(double value) {
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+  }
+
+  std::optional<std::string> take(const std::string& name, const std::string& form, const std::string& meaning,
+                                  const std::string& fallback) {
+    known_.push_back(name);
+    lines_.push_back("  --" + name + " " + form + ": " + meaning + (fallback.empty() ? "" : " (" + fallback + ")"));
+    for (const auto& option : options_) {
+      if (option.name != name) continue;
+      if (!option.value || option.value->empty()) refuse("--" + name + " needs a value: " + form);
+      return option.value && !option.value->empty() ? option.value : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<int64_t> parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range)
+      refuse(what + " is " + text + ": integers of 64 bits are accepted");
+    else if (error != std::errc() || end != text.data() + text.size())
+      refuse(what + " is '" + text + "': an integer is expected");
+    else if (value < low || value > high)
+      refuse(what + " is " + text + ": " +
+             (high == kMax ? "at least " + std::to_string(low) : std::to_string(low) + " to " + std::to_string(high)) +
+             " is accepted");
+    else
+      return value;
+    return std::nullopt;
+  }
+
+  std::string summary_, program_, usage_;
+  std::vector<Option> options_;
+  std::vector<std::string> positionals_, known_, lines_, refusals_;
+  size_t next_positional_ = 0;
+  bool help_ = false;
+};
+
+// ---- the options that every example binary has ----
+
+enum class Device { gpu, sim, automatic };
+enum class Data { random, integers };
+
+struct CommonOptions {
+  Device device = Device::automatic;
+  std::string kernel, json;
+  uint64_t seed = 1;
+  Data data = Data::random;
+  int sim_sms = 4;
+};
+
+inline CommonOptions common_options(Args& args, const std::vector<Choice<std::string>>& kernels) {
+  CommonOptions o;
+  o.device = args.choice<Device>("device", "where to run; auto: a usable GPU, else the simulated device",
+                                 {{"gpu", Device::gpu}, {"sim", Device::sim}, {"auto", Device::automatic}}, o.device);
+  o.kernel = args.choice<std::string>("kernel", "which kernel", kernels, kernels.front().value);
+  o.seed = static_cast<uint64_t>(args.integer("seed", "of the data", 1, 0));
+  o.data = args.choice<Data>("data", "integers are small and compared exactly",
+                             {{"random", Data::random}, {"integers", Data::integers}}, o.data);
+  o.json = args.text("json", "also write the result to this file", "");
+  o.sim_sms = static_cast<int>(args.integer("sim-sms", "SMs that the simulated device reports", o.sim_sms, 1, 4096));
+  const auto folder = std::filesystem::path(o.json).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder))
+    args.refuse("--json " + o.json + " cannot be written: an existing folder is needed, '" + folder.string() +
+                "' is none");
+  return o;
+}
+
+// ---- the choice of device ----
+
+enum class Hand { here, sibling, refuse };
+struct DeviceDecision {
+  Hand hand;
+  std::string sentence;
+};
+
+// simulated_build and gpu_usable come from common/launch.cuh; why_not is that Status's message.
+inline DeviceDecision decide_device(Device asked, bool simulated_build, bool gpu_usable, const std::string& why_not) {
+  if (simulated_build && asked == Device::gpu)
+    return {Hand::refuse,
+            "--device gpu is not possible: this program was built for the simulated device, its GPU build "
+            "needs nvcc; sim and auto are accepted"};
+  if (simulated_build) return {Hand::here, "device: sim (this program was built for the simulated device)"};
+  if (asked == Device::sim) return {Hand::sibling, "device: sim (asked for)"};
+  if (gpu_usable) return {Hand::here, asked == Device::gpu ? "device: gpu (asked for)" : "device: gpu (usable)"};
+  if (asked == Device::automatic) return {Hand::sibling, "device: sim (" + why_not + ")"};
+  return {Hand::refuse, "--device gpu is not possible: " + why_not};
+}
+
+// Prints the device and why; hands over to the simulated twin `<this program>_sim` where that is the device. Returns
+// nothing when this process is to carry on, else its exit code (77 with the reason on standard error).
+inline std::optional<int> choose_device(Device asked, bool simulated_build, bool gpu_usable, const std::string& why_not,
+                                        char** argv) {
+  const DeviceDecision decision = decide_device(asked, simulated_build, gpu_usable, why_not);
+  std::fprintf(decision.hand == Hand::refuse ? stderr : stdout, "%s\n", decision.sentence.c_str());
+  std::fflush(stdout);
+  if (decision.hand == Hand::here) return std::nullopt;
+  if (decision.hand == Hand::refuse) return 77;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string sibling = self.string() + "_sim";
+  if (access(sibling.c_str(), X_OK) != 0) {
+    std::filesystem::path build = self.parent_path();
+    while (build != build.root_path() && !std::filesystem::exists(build / "CMakeCache.txt"))
+      build = build.parent_path();
+    std::fprintf(stderr,
+                 "the simulated device needs %s, which is not built: cmake --build %s --target %s_sim builds it\n",
+                 sibling.c_str(), build == build.root_path() ? "build" : build.c_str(), self.filename().c_str());
+    return 77;
+  }
+  argv[0] = const_cast<char*>(sibling.c_str());
+  execv(sibling.c_str(), argv);
+  std::fprintf(stderr, "%s could not be started: %s\n", sibling.c_str(), std::strerror(errno));
+  return 77;
+}
+
+// ---- the last line and its JSON ----
+
+struct RunResult {
+  bool pass = false;
+  std::string kernel, device, path;
+  std::vector<std::pair<std::string, int64_t>> extents;  // {{"M", 65}, {"N", 97}, {"K", 73}}
+  double error = 0, bound = 0, time_us = 0;
+};
+
+inline std::string result_line(const RunResult& r) {
+  std::string line =
+      std::string(r.pass ? "PASS" : "FAIL") + " kernel=" + r.kernel + " device=" + r.device + " path=" + r.path;
+  for (const auto& [name, extent] : r.extents) line += " " + name + "=" + std::to_string(extent);
+  char numbers[120];
+  std::snprintf(numbers, sizeof numbers, " error=%.3g bound=%.3g time_us=%.3f", r.error, r.bound, r.time_us);
+  return line + numbers;
+}
+
+inline std::string result_json(const RunResult& r, int argc, const char* const* argv) {
+  const auto quoted = [](std::string_view text) {
+    std::string out = "\"";
+    for (const unsigned char c : text) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, c < 0x20 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
+      out += escaped;
+    }
+    return out + "\"";
+  };
+  const auto number = [](double value) {  // JSON has neither infinities nor NaN
+    char text[40];
+    std::snprintf(text, sizeof text, std::isfinite(value) ? "%.9g" : "null", value);
+    return std::string(text);
+  };
+  std::string out = "{\"result\": " + quoted(r.pass ? "PASS" : "FAIL") + ", \"kernel\": " + quoted(r.kernel) +
+                    ", \"device\": " + quoted(r.device) + ", \"path\": " + quoted(r.path);
+  for (const auto& [name, extent] : r.extents) out += ", " + quoted(name) + ": " + std::to_string(extent);
+  out += ", \"error\": " + number(r.error) + ", \"bound\": " + number(r.bound) + ", \"time_us\": " + number(r.time_us);
+  out += ", \"arguments\": [";
+  for (int i = 1; i < argc; ++i) out += (i > 1 ? ", " : "") + quoted(argv[i]);
+  return out + "]}\n";
+}
+
+// Writes the JSON file when one is asked for, then prints the last line. Returns the exit code.
+inline int report(const RunResult& result, const CommonOptions& options, int argc, const char* const* argv) {
+  bool written = true;
+  if (!options.json.empty()) {
+    const std::string json = result_json(result, argc, argv);
+    std::FILE* file = std::fopen(options.json.c_str(), "w");
+    written = file && std::fwrite(json.data(), 1, json.size(), file) == json.size();
+    if (file && std::fclose(file) != 0) written = false;
+    if (!written)
+      std::fprintf(stderr, "--json %s could not be written: %s\n", options.json.c_str(), std::strerror(errno));
+  }
+  std::printf("%s\n", result_line(result).c_str());
+  return result.pass && written ? 0 : 1;
+}
+
+}  // namespace grout
