@@ -1,0 +1,115 @@
+"""The rules of the tree, read off the files:
+- an include points only down: kernels -> operations and instructions -> descriptions; kernel directories do not include
+  one another; kernel headers include neither args, check, bench nor sim; layout.cuh includes nothing of ours;
+- layout.cuh is shorter than 400 lines, common/ without sim/ than 2,500;
+- conditional compilation only in numeric.cuh, ptx.cuh, launch.cuh and sim/; inline assembly only in ptx.cuh; no static
+  __shared__; includes are by path from the root; headers begin with #pragma once."""
+import glob
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from report import Cases
+
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERNEL_DIRS = ("copy", "gemm", "attention", "tmem")
+DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh"}
+OPERATIONS = {"fragment.cuh", "copy.cuh", "ring.cuh", "repack.cuh", "tmem.cuh", "ptx.cuh", "launch.cuh"}
+PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh"}
+CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/launch.cuh"}
+COMMON_LINES, LAYOUT_LINES = 2500, 400
+
+
+def files(*patterns):
+    found = []
+    for pattern in patterns:
+        found += [os.path.relpath(path, root) for path in glob.glob(os.path.join(root, pattern), recursive=True)]
+    return sorted(path for path in set(found) if os.path.isfile(os.path.join(root, path)))
+
+
+def read(path):
+    return open(os.path.join(root, path), encoding="utf-8").read()
+
+
+def code_of(text):
+    """The text with comments and string contents blanked, line by line."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
+
+
+def includes_of(path):
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', read(path), re.M)
+
+
+def is_kernel_header(path):
+    return path.split("/")[0] in KERNEL_DIRS and path.endswith((".cuh", ".h"))
+
+
+def layer_of(path):
+    parts = path.split("/")
+    name = parts[-1]
+    if parts[0] in KERNEL_DIRS:
+        return 3
+    if path.startswith("common/sim/"):
+        return None  # the simulated device: below the operations, outside the ladder
+    if parts[0] == "common":
+        return {**dict.fromkeys(DESCRIPTIONS, 1), **dict.fromkeys(OPERATIONS, 2)}.get(name, 0 if name in PROGRAMS_ONLY else None)
+    return None
+
+
+cases = Cases("layering")
+sources = files(*(f"{directory}/*.{end}" for directory in ("common", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
+headers = [path for path in sources if path.endswith((".cuh", ".h"))]
+problems = []
+
+for path in sources:
+    for include in includes_of(path):
+        where = f"{path} includes {include}"
+        if not os.path.exists(os.path.join(root, include)):
+            problems.append(f"{where}, which is no path from the root")
+            continue
+        mine, theirs = layer_of(path), layer_of(include)
+        name = os.path.basename(include)
+        own, other = path.split("/")[0], include.split("/")[0]
+        if own in KERNEL_DIRS and other in KERNEL_DIRS and own != other:
+            problems.append(f"{where}: kernel directories do not include one another")
+        if own == "common" and other in KERNEL_DIRS and path in headers:
+            problems.append(f"{where}: common/ does not know the kernels")
+        if is_kernel_header(path) and (name in PROGRAMS_ONLY or include.startswith("common/sim/")):
+            problems.append(f"{where}: kernel files use neither args, check, bench nor sim")
+        if mine in (1, 2) and theirs is not None and (theirs > mine or theirs == 0):
+            problems.append(f"{where}: an include may only point down")
+        if include.startswith("common/sim/") and own == "common" and path in headers and \
+                path not in ("common/ptx.cuh", "common/launch.cuh") and name != "sim.h":
+            problems.append(f"{where}: the simulated device is reached through ptx.cuh, launch.cuh and sim/sim.h")
+        if path == "common/layout.cuh":
+            problems.append(f"{where}: layout.cuh includes nothing of ours")
+cases.check("includes point down", "; ".join(problems))
+
+cases.check("headers begin with #pragma once", "; ".join(
+    path for path in headers + files("common/sim/*.h", "common/sim/*.hpp", "common/sim/*.cuh")
+    if not re.search(r"^#pragma once$", read(path), re.M)))
+
+conditional = [f"{path}:{number}" for path in sources if path not in CONDITIONALS
+               for number, line in enumerate(code_of(read(path)).splitlines(), 1)
+               if re.match(r"\s*#\s*(if|ifdef|ifndef|elif|else)\b", line)]
+cases.check("no #if outside numeric.cuh, ptx.cuh, launch.cuh and sim/", ", ".join(conditional))
+
+assembly = [f"{path}:{number}" for path in sources if path != "common/ptx.cuh"
+            for number, line in enumerate(code_of(read(path)).splitlines(), 1) if re.search(r"\b(asm|__asm__)\b", line)]
+cases.check("no inline assembly outside ptx.cuh", ", ".join(assembly))
+
+static = [f"{path}:{number}" for path in sources
+          for number, line in enumerate(code_of(read(path)).splitlines(), 1)
+          if re.search(r"\b__shared__\b", line) and path not in CONDITIONALS]
+cases.check("no static __shared__", ", ".join(static))
+
+layout = len(read("common/layout.cuh").splitlines())
+cases.check(f"common/layout.cuh: {layout} lines", f"limit {LAYOUT_LINES}" if layout >= LAYOUT_LINES else None)
+lines = {path: len(read(path).splitlines()) for path in sources if path.startswith("common/")}
+for path, count in lines.items():
+    print(f"{count:6} {path}")
+total = sum(lines.values())
+cases.check(f"common/ without sim/: {total} lines", f"limit {COMMON_LINES}" if total >= COMMON_LINES else None)
+cases.finish()
