@@ -10,8 +10,11 @@
 //
 // Per vector, in this order: are all its coordinates inside the source, are they contiguous there, is the address a
 // multiple of 16? All yes: one cp.async. Otherwise element by element, zero for what is outside; a coordinate is tested
-// before its pointer is formed. A plan that realigns makes a valid, contiguous, misaligned vector from the two aligned
-// 16-byte words around it, if both lie wholly between the source's first and last valid byte.
+// before its pointer is formed. Two options of a plan replace the elements where they can:
+//   Misaligned::realign   a valid, contiguous, misaligned vector is made from the two aligned 16-byte words around it, if
+//                         both lie wholly between the source's first and last valid byte;
+//   Partial::zero_fill    a vector of which only the front is inside is still one access: an aligned one is a cp.async
+//                         that reads the valid bytes and fills with zeros, a realigned one is masked.
 #pragma once
 #include "common/fragment.cuh"
 #include "common/layout.cuh"
@@ -41,6 +44,16 @@ enum class Misaligned {
   realign,   // from the aligned words around the vector
 };
 
+enum class Partial {
+  elements,   // element by element
+  zero_fill,  // one access, zeros behind the valid front
+};
+struct CopyOptions {
+  Bounds bounds = Bounds::checked;
+  Misaligned misaligned = Misaligned::elements;
+  Partial partial = Partial::elements;
+};
+
 namespace detail {
 // The axis along which a static destination layout is contiguous.
 template <class D> constexpr int contiguous_axis() {
@@ -68,9 +81,7 @@ template <class D, class Ownership> constexpr bool vectors_are_whole() {
 
 // Deals a tile's 16-byte vectors to Threads threads. Destination: a static two-dimensional layout of the shared tile
 // (swizzled, or a window of one, as you like) whose vectors stay whole; its base must be 16-byte aligned.
-template <class T, class DestinationT, int Threads, Bounds BoundsT = Bounds::checked,
-          Misaligned MisalignedT = Misaligned::elements>
-struct CopyPlan {
+template <class T, class DestinationT, int Threads, CopyOptions Options = CopyOptions{}> struct CopyPlan {
   using Value = T;
   using Destination = DestinationT;
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "copy plan: elements of 2 or 4 bytes");
@@ -84,8 +95,7 @@ struct CopyPlan {
   using Ownership = VectorTiled<rows, columns, axis, vector, Threads>;
   static_assert(detail::vectors_are_whole<Destination, Ownership>(),
                 "copy plan: each 16-byte vector must be contiguous and 16-byte aligned in the destination, swizzle included");
-  static constexpr Bounds bounds = BoundsT;
-  static constexpr Misaligned misaligned = MisalignedT;
+  static constexpr CopyOptions options = Options;
 };
 
 // What becomes of one vector.
@@ -125,29 +135,33 @@ template <class T, class L> GROUT_HD T* element(const View<T, L>& source, int64_
 }  // namespace detail
 
 // Decides the case of one vector whose first coordinate is (row, col) in the source: the contract above, in its order.
+// `interior`: the caller knows already that all its coordinates are inside.
 template <class Plan, class T, class L>
-GROUT_HD VectorDecision decide_vector(Plan, const View<T, L>& source, int64_t row, int64_t col) {
+GROUT_HD VectorDecision decide_vector(Plan, const View<T, L>& source, int64_t row, int64_t col, bool interior = false) {
   constexpr int V = Plan::vector;
-  const int64_t along = Plan::axis == 0 ? row : col, across = Plan::axis == 0 ? col : row;
-  const int64_t extent_along = source.layout.template extent<Plan::axis>();
-  const int64_t extent_across = source.layout.template extent<1 - Plan::axis>();
-  if (across < 0 || across >= extent_across) return {VectorCase::zeros, 0, 0};
-  const int first = detail::clamp_to_vector(-along, V), last = detail::clamp_to_vector(extent_along - along, V);
-  if (first >= last) return {VectorCase::zeros, 0, 0};
-  if (first == 0 && last == V && detail::is_one(source.layout.template stride<Plan::axis>())) {
+  int first = 0, last = V;
+  if (!interior) {
+    const int64_t along = Plan::axis == 0 ? row : col, across = Plan::axis == 0 ? col : row;
+    if (across < 0 || across >= source.layout.template extent<1 - Plan::axis>()) return {VectorCase::zeros, 0, 0};
+    first = detail::clamp_to_vector(-along, V);
+    last = detail::clamp_to_vector(source.layout.template extent<Plan::axis>() - along, V);
+    if (first >= last) return {VectorCase::zeros, 0, 0};
+  }
+  const bool whole = first == 0 && (last == V || Plan::options.partial == Partial::zero_fill);
+  if (whole && detail::is_one(source.layout.template stride<Plan::axis>())) {
     const T* pointer = detail::element(source, row, col);
-    if (detail::is_aligned(pointer, 16)) return {VectorCase::async, 0, V};
-    if constexpr (Plan::misaligned == Misaligned::realign) {
+    if (detail::is_aligned(pointer, 16)) return {VectorCase::async, first, last};
+    if constexpr (Plan::options.misaligned == Misaligned::realign) {
       const detail::Span span = detail::span_of(source);
       const auto address = reinterpret_cast<uintptr_t>(pointer) & ~uintptr_t{15};
       if (address >= reinterpret_cast<uintptr_t>(span.begin) && address + 32 <= reinterpret_cast<uintptr_t>(span.end))
-        return {VectorCase::realign, 0, V};
+        return {VectorCase::realign, first, last};
     }
   }
   return {VectorCase::elements, first, last};
 }
 
-// Does the whole tile at `origin` lie inside a source whose vectors are all contiguous and aligned? Uniform over a block.
+// Does the whole tile at `origin` lie inside the source? Are all its vectors contiguous and aligned? Uniform over a block.
 template <class Plan, class T, class L> GROUT_HD bool is_interior(Plan, const View<T, L>& source, Origin origin) {
   return origin.row >= 0 && origin.col >= 0 && origin.row + Plan::rows <= source.layout.template extent<0>() &&
          origin.col + Plan::columns <= source.layout.template extent<1>();
@@ -178,78 +192,95 @@ template <class T> GROUT_HD uint32_t element_bits(T value) {
   if constexpr (sizeof(T) == 2) return value.bits;
   else return std::bit_cast<uint32_t>(value);
 }
-// Elements first..last - 1 of a vector, one load each; zeros elsewhere.
+
+// One 16-byte vector at `vector` (shared): elements first..last - 1, one load each, zeros around them.
 template <class Plan, class T, class L>
-GROUT_DEVICE void load_elements(Plan, uint32_t (&out)[4], const View<T, L>& source, int64_t row, int64_t col,
-                                VectorDecision decision) {
-  constexpr int kPerWord = 4 / sizeof(T);
-#pragma unroll
-  for (int word = 0; word < 4; ++word) {
-    out[word] = 0;
-#pragma unroll
-    for (int i = 0; i < kPerWord; ++i) {
-      const int at = word * kPerWord + i;
-      if (at >= decision.first && at < decision.last) {
-        const T value = *element(source, row + (Plan::axis == 0 ? at : 0), col + (Plan::axis == 0 ? 0 : at));
-        out[word] |= element_bits(value) << (i * 8 * sizeof(T));
-      }
+GROUT_DEVICE void copy_elements(Plan, typename Plan::Value* vector, const View<T, L>& source, int64_t row, int64_t col,
+                                VectorDecision decision GROUT_AT) {
+  const uint32_t zeros[4] = {};
+  ptx::store_shared(ptx::shared_address(vector GROUT_HERE), zeros GROUT_HERE);
+#pragma unroll 1
+  for (int i = decision.first; i < decision.last; ++i)
+    vector[i] = *element(source, row + (Plan::axis == 0 ? i : 0), col + (Plan::axis == 0 ? 0 : i));
+}
+
+// Copies a vector by whatever means needs no registers later: everything but realigning.
+template <class Plan, class T, class L>
+GROUT_DEVICE void copy_now(Plan plan, typename Plan::Value* vector, const View<T, L>& source, int64_t row, int64_t col,
+                           VectorDecision decision GROUT_AT) {
+  if (decision.kind == VectorCase::async) {
+    const uint32_t to = ptx::shared_address(vector GROUT_HERE);
+    const auto* from = element(source, row, col);
+    if constexpr (Plan::options.partial == Partial::zero_fill) {
+      ptx::cp_async<16>(to, from, static_cast<uint32_t>(decision.last * sizeof(T)) GROUT_HERE);
+    } else {
+      ptx::cp_async<16>(to, from GROUT_HERE);
     }
+  } else {
+    copy_elements(plan, vector, source, row, col, decision GROUT_HERE);
   }
 }
 }  // namespace detail
 
-// A thread's vectors on their way through registers, between begin_copy and finish_copy.
+// A thread's realigned vectors on their way through registers, between begin_copy and finish_copy.
 template <class Plan> struct VectorsInFlight {
   static constexpr uint32_t kDone = ~0u;
   uint32_t low[Plan::Ownership::turns][4], high[Plan::Ownership::turns][4];
-  uint32_t shift[Plan::Ownership::turns];  // bytes into low:high where the vector starts; kDone: nothing to store
+  // Bytes into low:high where the vector starts, and from bit 8 its valid elements; kDone: nothing to store.
+  uint32_t place[Plan::Ownership::turns];
 };
 
-// First half of a copy: issues the loads. Aligned vectors go by cp.async straight to `shared`; the others go to registers,
-// which nothing reads before finish_copy, so that computation can stand between the two. `shared` must be free already.
+// First half of a copy: issues the loads. Vectors to be realigned go to registers, which nothing reads before finish_copy,
+// so that computation can stand between the two; all others go straight to `shared`, which must be free already.
 // Participants: each thread for its own vectors. Completion: finish_copy, then as copy_async.
 template <class Plan, class T, class L>
 GROUT_DEVICE void begin_copy(Plan plan, VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
                              const View<T, L>& source, Origin origin, int thread GROUT_AT) {
   using Ownership = typename Plan::Ownership;
-  const uint32_t base = ptx::shared_address(shared);
+  const bool interior = is_interior(plan, source, origin);
 #pragma unroll
   for (int turn = 0; turn < Ownership::turns; ++turn) {
-    flight.shift[turn] = VectorsInFlight<Plan>::kDone;
+    flight.place[turn] = VectorsInFlight<Plan>::kDone;
     if (!Ownership::is_inside(thread, turn)) continue;
     const auto c = Ownership::vector_at(thread, turn);
     const int64_t row = origin.row + c[0], col = origin.col + c[1];
-    const VectorDecision decision = decide_vector(plan, source, row, col);
-    if (decision.kind == VectorCase::async) {
-      const auto offset = static_cast<uint32_t>(typename Plan::Destination{}(c[0], c[1]) * sizeof(T));
-      GROUT_INSTRUCTION(ptx::cp_async<16>(base + offset, detail::element(source, row, col), at),
-                        ptx::cp_async<16>(base + offset, detail::element(source, row, col)));
-    } else if (decision.kind == VectorCase::realign) {
+    const VectorDecision decision = decide_vector(plan, source, row, col, interior);
+    if (decision.kind == VectorCase::realign) {
       const auto address = reinterpret_cast<uintptr_t>(detail::element(source, row, col));
       const auto* word = reinterpret_cast<const unsigned char*>(address & ~uintptr_t{15});
-      ptx::load_global(flight.low[turn], word);
-      ptx::load_global(flight.high[turn], word + 16);
-      flight.shift[turn] = static_cast<uint32_t>(address & 15);
+      ptx::load_global(flight.low[turn], word GROUT_HERE);
+      ptx::load_global(flight.high[turn], word + 16 GROUT_HERE);
+      flight.place[turn] = static_cast<uint32_t>(address & 15) | static_cast<uint32_t>(decision.last) << 8;
     } else {
-      detail::load_elements(plan, flight.low[turn], source, row, col, decision);
-      flight.shift[turn] = 0;
+      detail::copy_now(plan, shared + typename Plan::Destination{}(c[0], c[1]), source, row, col, decision GROUT_HERE);
     }
   }
 }
 
 // Second half: shifts what came through registers into place and stores it to the same `shared`.
 template <class Plan>
-GROUT_DEVICE void finish_copy(Plan, const VectorsInFlight<Plan>& flight, typename Plan::Value* shared, int thread) {
+GROUT_DEVICE void finish_copy(Plan, const VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
+                              int thread GROUT_AT) {
   using Ownership = typename Plan::Ownership;
-  const uint32_t base = ptx::shared_address(shared);
+  constexpr int V = Plan::vector, kPerWord = V / 4;
 #pragma unroll
   for (int turn = 0; turn < Ownership::turns; ++turn) {
-    if (flight.shift[turn] == VectorsInFlight<Plan>::kDone) continue;
-    const auto c = Ownership::vector_at(thread, turn);
-    const auto offset = static_cast<uint32_t>(typename Plan::Destination{}(c[0], c[1]) * sizeof(typename Plan::Value));
+    const uint32_t place = flight.place[turn];
+    if (place == VectorsInFlight<Plan>::kDone) continue;
     uint32_t words[4];
-    detail::shift_words(words, flight.low[turn], flight.high[turn], flight.shift[turn]);
-    ptx::store_shared(base + offset, words);
+    detail::shift_words(words, flight.low[turn], flight.high[turn], place & 15);
+    if constexpr (Plan::options.partial == Partial::zero_fill) {
+      const int valid = static_cast<int>(place >> 8);
+      if (valid != V) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          if (valid <= w * kPerWord) words[w] = 0;
+          else if (kPerWord == 2 && valid == w * kPerWord + 1) words[w] &= 0xffffu;
+        }
+      }
+    }
+    const auto c = Ownership::vector_at(thread, turn);
+    ptx::store_shared(ptx::shared_address(shared + typename Plan::Destination{}(c[0], c[1]) GROUT_HERE), words GROUT_HERE);
   }
 }
 
@@ -263,31 +294,40 @@ GROUT_DEVICE void copy_async(Plan plan, typename Plan::Value* shared, const View
   using Ownership = typename Plan::Ownership;
   static_assert(std::is_same_v<std::remove_const_t<T>, typename Plan::Value>,
                 "copy_async: source and destination must have the plan's element type");
-  if (Plan::bounds == Bounds::none || (is_interior(plan, source, origin) && is_aligned_source(plan, source, origin))) {
-    const uint32_t base = ptx::shared_address(shared);
+  const bool vectors_only = Plan::options.bounds == Bounds::none ||
+                            (is_interior(plan, source, origin) && is_aligned_source(plan, source, origin));
+  if (vectors_only) {
+    const uint32_t base = ptx::shared_address(shared GROUT_HERE);
 #pragma unroll
     for (int turn = 0; turn < Ownership::turns; ++turn) {
       if (!Ownership::is_inside(thread, turn)) continue;
       const auto c = Ownership::vector_at(thread, turn);
       const auto offset = static_cast<uint32_t>(typename Plan::Destination{}(c[0], c[1]) * sizeof(T));
-      const T* from = detail::element(source, origin.row + c[0], origin.col + c[1]);
-      GROUT_INSTRUCTION(ptx::cp_async<16>(base + offset, from, at), ptx::cp_async<16>(base + offset, from));
+      ptx::cp_async<16>(base + offset, detail::element(source, origin.row + c[0], origin.col + c[1]) GROUT_HERE);
     }
-  } else {
+  } else if constexpr (Plan::options.misaligned == Misaligned::realign) {
     VectorsInFlight<Plan> flight;
-    GROUT_INSTRUCTION(begin_copy(plan, flight, shared, source, origin, thread, at),
-                      begin_copy(plan, flight, shared, source, origin, thread));
-    finish_copy(plan, flight, shared, thread);
+    begin_copy(plan, flight, shared, source, origin, thread GROUT_HERE);
+    finish_copy(plan, flight, shared, thread GROUT_HERE);
+  } else {
+#pragma unroll 1
+    for (int turn = 0; turn < Ownership::turns; ++turn) {
+      if (!Ownership::is_inside(thread, turn)) continue;
+      const auto c = Ownership::vector_at(thread, turn);
+      const int64_t row = origin.row + c[0], col = origin.col + c[1];
+      detail::copy_now(plan, shared + typename Plan::Destination{}(c[0], c[1]), source, row, col,
+                       decide_vector(plan, source, row, col) GROUT_HERE);
+    }
   }
 }
 
 // Closes this thread's copies since its last commit into one group, perhaps empty.
 GROUT_DEVICE void commit_copies(GROUT_AT_ONLY) {
-  GROUT_INSTRUCTION(ptx::cp_async_commit_group(at), ptx::cp_async_commit_group());
+  ptx::cp_async_commit_group(GROUT_HERE_ONLY);
 }
 // Waits until at most the N newest groups of this thread are unfinished. No barrier; publishes nothing.
 template <int N> GROUT_DEVICE void wait_copies(GROUT_AT_ONLY) {
-  GROUT_INSTRUCTION(ptx::cp_async_wait_group<N>(at), ptx::cp_async_wait_group<N>());
+  ptx::cp_async_wait_group<N>(GROUT_HERE_ONLY);
 }
 
 // ---- stores -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,238 @@
+// GEMM host entry: D = alpha * A * B + beta * C on the current device, any shape, pitch and alignment.
+//
+//   GemmArguments arguments{.m = 65, .n = 97, .k = 73, .a = a, .b = b, .d = d, .lda = 73, .ldb = 97, .ldc = 97};
+//   if (Status status = gemm(arguments, stream); !status) puts(status.message.c_str());
+//
+// Chooses kernel, path and tile by problem and device. Asynchronous: never synchronises, capturable in a graph,
+// thread-safe, the same bits every time. Whatever it cannot do is refused before anything is launched or written.
+#pragma once
+#include <span>
+#include <string>
+
+#include "gemm/gemm_mma.cuh"
+
+namespace grout {
+
+enum class GemmBounds {
+  automatic,  // by the dimensions
+  checked,    // takes everything
+  none,       // the aligned path, refused unless tiles are full and pitches aligned
+};
+
+struct GemmArguments {
+  int64_t m = 0, n = 0, k = 0;
+  ElementType type = ElementType::bf16;  // of A and B: bf16 or f16
+  ElementType out = ElementType::bf16;   // of C and D
+  bool trans_a = false;                  // A is stored row-major as M x K; true: as K x M
+  bool trans_b = false;                  // B is stored row-major as K x N; true: as N x K
+  const void *a = nullptr, *b = nullptr, *c = nullptr;
+  void* d = nullptr;                      // may be c; no other overlap with an operand
+  int64_t lda = 0, ldb = 0, ldc = 0;      // elements from one stored row to the next; C and D share ldc
+  float alpha = 1, beta = 0;              // beta = 0 never reads C; alpha = 0 or k = 0 never reads A or B
+  int64_t batch = 1;                      // matrices
+  int64_t batch_a = 0, batch_b = 0, batch_c = 0, batch_d = 0;  // elements between matrices; 0 repeats one
+  GemmBounds bounds = GemmBounds::automatic;
+};
+
+// What the entry chose.
+struct GemmChoice {
+  const char* kernel = "none";
+  GemmPath path = GemmPath::bounded;
+  int tile_m = 0, tile_n = 0, tile_k = 0, threads = 0;
+  size_t shared_bytes = 0;
+  int64_t tiles = 0;
+  const char* reason = "";
+};
+
+constexpr const char* gemm_path_name(GemmPath path) {
+  return path == GemmPath::aligned ? "aligned" : path == GemmPath::bounded ? "bounded" : "realign";
+}
+
+// One compiled kernel.
+template <class T> struct GemmMmaVariant {
+  bool trans_a, trans_b;
+  GemmPath path;
+  int tile_m, tile_n, tile_k, threads;
+  size_t shared_bytes;
+  double rate;  // speed of a full device relative to the fastest tile, to weigh waves against (gemm/NOTES.md)
+  int blocks_per_sm;
+  void (*kernel)(GemmMmaParameters<T>);
+};
+
+namespace detail {
+// 128 x 256 keeps 64 x 64 accumulators in each of 8 warps, the most that fits in registers, and so reads shared memory
+// least. The smaller tiles exist for small problems. Realigning needs registers for vectors in flight, so that its warps
+// hold 64 x 32.
+using GemmTileLarge = GemmMmaTile<128, 256, 2, 4, 4>;
+using GemmTileMedium = GemmMmaTile<128, 128, 2, 2, 4>;
+using GemmTileMediumRealign = GemmMmaTile<128, 128, 2, 4, 4>;
+using GemmTileSmall = GemmMmaTile<64, 64, 2, 2, 4>;
+
+template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
+constexpr GemmMmaVariant<T> gemm_variant(double rate, int blocks_per_sm) {
+  return {TransA, TransB, Path, Tile::m, Tile::n, Tile::k, Tile::threads, sizeof(GemmMmaStorage<T, Tile>), rate,
+          blocks_per_sm, &gemm_mma_kernel<T, TransA, TransB, Path, Tile>};
+}
+template <class T, bool TransA, bool TransB> struct GemmVariants {
+  static inline const GemmMmaVariant<T> list[] = {
+      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileLarge>(1.0, 1),
+      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileMedium>(0.95, 2),
+      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileSmall>(0.6, 4),
+      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileLarge>(1.0, 1),
+      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileMedium>(0.95, 2),
+      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileSmall>(0.6, 4),
+      gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileMediumRealign>(1.0, 1),
+      gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileSmall>(0.6, 3),
+  };
+};
+
+inline std::string text(int64_t value) { return std::to_string(value); }
+
+// Bytes that a batched row-major matrix touches.
+struct ByteRange {
+  uintptr_t begin = 0, end = 0;
+  bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+};
+// False where an address would not fit 63 bits.
+inline bool byte_range(const void* base, int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t batch_stride,
+                       size_t bytes, ByteRange& range) {
+  int64_t last_row, last_batch, last, size;
+  if (__builtin_mul_overflow(rows - 1, ld, &last_row) || __builtin_mul_overflow(batch - 1, batch_stride, &last_batch) ||
+      __builtin_add_overflow(last_row, cols, &last) ||
+      __builtin_add_overflow(last, last_batch < 0 ? -last_batch : last_batch, &size) ||
+      __builtin_mul_overflow(size, static_cast<int64_t>(bytes), &size))
+    return false;
+  const auto start = reinterpret_cast<uintptr_t>(base);
+  const int64_t before = last_batch < 0 ? -last_batch : 0, after = last_batch < 0 ? last : last + last_batch;
+  range = {start - static_cast<uintptr_t>(before) * bytes, start + static_cast<uintptr_t>(after) * bytes};
+  return true;
+}
+
+// Refuses an operand that cannot be addressed. `row` is the number of elements in a stored row.
+inline Status check_operand(const char* name, const char* ld_name, const void* pointer, int64_t rows, int64_t row,
+                            int64_t ld, int64_t batch, int64_t batch_stride, ElementType type, bool used,
+                            ByteRange& range) {
+  if (ld < row)
+    return invalid(std::string(ld_name) + "=" + text(ld) + " is smaller than the stored row of " + name + " (" + text(row) +
+                   " elements)");
+  if (!used) return {};
+  if (pointer == nullptr) return invalid(std::string(name) + " is null but would be accessed");
+  if (reinterpret_cast<uintptr_t>(pointer) % element_bytes(type) != 0)
+    return invalid(std::string(name) + " is not aligned to its " + element_name(type) + " elements of " +
+                   text(static_cast<int64_t>(element_bytes(type))) + " bytes");
+  if (!byte_range(pointer, rows, row, ld, batch, batch_stride, element_bytes(type), range))
+    return invalid(std::string(name) + " with " + text(rows) + " rows, " + ld_name + "=" + text(ld) + " and " + text(batch) +
+                   " matrices exceeds 63-bit addresses");
+  return {};
+}
+
+inline bool vectors_aligned(const void* pointer, int64_t ld, int64_t batch, int64_t batch_stride) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 && ld % 8 == 0 && (batch == 1 || batch_stride % 8 == 0);
+}
+
+template <class T> std::span<const GemmMmaVariant<T>> gemm_mma_variants(bool trans_a, bool trans_b) {
+  return trans_a ? (trans_b ? std::span(GemmVariants<T, true, true>::list) : std::span(GemmVariants<T, true, false>::list))
+                 : (trans_b ? std::span(GemmVariants<T, false, true>::list)
+                            : std::span(GemmVariants<T, false, false>::list));
+}
+
+template <class T>
+Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
+                       GemmChoice& choice) {
+  const auto ceil_div = [](int64_t x, int64_t y) { return (x + y - 1) / y; };
+  const bool aligned_operands = k == 0 || (vectors_aligned(g.a, g.lda, g.batch, g.batch_a) &&
+                                           vectors_aligned(g.b, g.ldb, g.batch, g.batch_b));
+  const auto d_bytes = static_cast<int64_t>(element_bytes(g.out));
+  const bool aligned_out = reinterpret_cast<uintptr_t>(g.d) % 16 == 0 && g.ldc * d_bytes % 16 == 0 &&
+                           (g.batch == 1 || g.batch_d * d_bytes % 16 == 0);
+
+  const GemmMmaVariant<T>* best = nullptr;
+  double best_time = 0;
+  for (const GemmMmaVariant<T>& v : gemm_mma_variants<T>(g.trans_a, g.trans_b)) {
+    const bool full_tiles = g.m % v.tile_m == 0 && g.n % v.tile_n == 0 && k % v.tile_k == 0;
+    const bool aligned = full_tiles && aligned_operands && aligned_out && g.bounds != GemmBounds::checked;
+    const GemmPath wanted = !aligned_operands ? GemmPath::realign : aligned ? GemmPath::aligned : GemmPath::bounded;
+    if (v.path != wanted || v.shared_bytes > device.shared_per_block) continue;
+    if (g.bounds == GemmBounds::none && v.path != GemmPath::aligned) continue;
+    const int64_t tiles = ceil_div(g.m, v.tile_m) * ceil_div(g.n, v.tile_n) * g.batch;
+    const int64_t waves = ceil_div(tiles, int64_t{device.sms} * v.blocks_per_sm);
+    const double time = static_cast<double>(waves) * v.blocks_per_sm * v.tile_m * v.tile_n / v.rate;
+    if (best == nullptr || time < best_time) best = &v, best_time = time;
+  }
+  if (best == nullptr) {
+    if (g.bounds != GemmBounds::none)
+      return unsupported("no GEMM tile fits the " + text(static_cast<int64_t>(device.shared_per_block)) +
+                         " bytes of shared memory that a block of this device may use");
+    if (!aligned_operands || !aligned_out)
+      return invalid("bounds=false needs 16-byte aligned operands and pitches: lda=" + text(g.lda) + " ldb=" + text(g.ldb) +
+                     " ldc=" + text(g.ldc) + " or a base address is not a multiple of 16 bytes; bounds=auto takes them");
+    return invalid("bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
+                   " are not multiples of 64, 64 and 32; bounds=auto takes them");
+  }
+
+  const int64_t tiles = ceil_div(g.m, best->tile_m) * ceil_div(g.n, best->tile_n) * g.batch;
+  choice = {"mma", best->path, best->tile_m, best->tile_n, best->tile_k, best->threads, best->shared_bytes, tiles,
+            best->path == GemmPath::aligned   ? "full tiles, 16-byte aligned pitches"
+            : best->path == GemmPath::bounded ? "ragged extents or bounds=true, 16-byte aligned A and B"
+                                              : "A or B has a base or pitch that is not a multiple of 16 bytes"};
+  const GemmMmaParameters<T> parameters = {
+      static_cast<const T*>(g.a), static_cast<const T*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
+      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d, g.alpha, g.beta, g.out};
+  constexpr int64_t kMaxGrid = 0x7fffffff;
+  const auto blocks = static_cast<unsigned>(tiles < kMaxGrid ? tiles : kMaxGrid);
+  return launch(best->kernel, dim3(blocks), dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream,
+                parameters);
+}
+}  // namespace detail
+
+// Refuses what `gemm` cannot do; device-independent.
+inline Status gemm_check(const GemmArguments& g) {
+  using detail::text;
+  if (g.m < 0 || g.n < 0 || g.k < 0)
+    return invalid("extents must be at least 0: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(g.k));
+  if (g.batch < 0) return invalid("batch=" + text(g.batch) + " must be at least 0");
+  if (g.type == ElementType::f32) return invalid("A and B of type f32 are not built yet: bf16 and f16 exist");
+  const bool empty = g.m == 0 || g.n == 0 || g.batch == 0, reads_ab = !empty && g.k > 0 && g.alpha != 0;
+  const bool reads_c = !empty && g.beta != 0;
+  detail::ByteRange a, b, c, d;
+  const int64_t rows_a = g.trans_a ? g.k : g.m, row_a = g.trans_a ? g.m : g.k;
+  const int64_t rows_b = g.trans_b ? g.n : g.k, row_b = g.trans_b ? g.k : g.n;
+  if (Status s = detail::check_operand("A", "lda", g.a, rows_a, row_a, g.lda, g.batch, g.batch_a, g.type, reads_ab, a); !s) return s;
+  if (Status s = detail::check_operand("B", "ldb", g.b, rows_b, row_b, g.ldb, g.batch, g.batch_b, g.type, reads_ab, b); !s) return s;
+  if (Status s = detail::check_operand("C", "ldc", g.c, g.m, g.n, g.ldc, g.batch, g.batch_c, g.out, reads_c, c); !s) return s;
+  if (Status s = detail::check_operand("D", "ldc", g.d, g.m, g.n, g.ldc, g.batch, g.batch_d, g.out, !empty, d); !s) return s;
+  if (empty) return {};
+  if (g.batch > 1) {
+    const int64_t step = g.batch_d < 0 ? -g.batch_d : g.batch_d;
+    const bool apart = step >= (g.m - 1) * g.ldc + g.n, interleaved = step >= g.n && (g.batch - 1) * step + g.n <= g.ldc;
+    if (!apart && !interleaved)
+      return invalid("matrices of D overlap: batch stride " + text(g.batch_d) + " with M=" + text(g.m) + " N=" + text(g.n) +
+                     " ldc=" + text(g.ldc));
+  }
+  if (reads_ab && (d.overlaps(a) || d.overlaps(b)))
+    return invalid(std::string("D overlaps ") + (d.overlaps(a) ? "A" : "B") + ": it may overlap no operand but C, and C only as a whole");
+  if (reads_c && d.overlaps(c) && !(g.c == g.d && (g.batch == 1 || g.batch_c == g.batch_d)))
+    return invalid("D overlaps C without being C: pass the same pointer and batch stride, or separate memory");
+  return {};
+}
+
+// Computes D on `stream`. Shapes, strides and their rules: GemmArguments. Complete when the stream is.
+// Errors: invalid (bad arguments, one sentence with the values), unsupported (this device), device_error (launch).
+// `choice`, if given, receives kernel, path and tile.
+inline Status gemm(const GemmArguments& g, cudaStream_t stream, GemmChoice* choice = nullptr) {
+  GemmChoice local;
+  GemmChoice& chosen = choice != nullptr ? *choice : local;
+  chosen = {};
+  if (Status status = gemm_check(g); !status) return status;
+  DeviceInfo device;
+  if (Status status = device_info(device); !status) return status;
+  if (device.major < 8)
+    return unsupported("gemm_mma needs compute capability 8.0 or later; this device has " + std::to_string(device.major) +
+                       "." + std::to_string(device.minor));
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return {};  // nothing to compute, nothing to launch
+  const int64_t k = g.alpha == 0 ? 0 : g.k;             // no product: A and B are not read
+  return g.type == ElementType::bf16 ? detail::gemm_mma_launch<bf16>(g, k, device, stream, chosen)
+                                     : detail::gemm_mma_launch<f16>(g, k, device, stream, chosen);
+}
+
+}  // namespace grout

@@ -1,0 +1,253 @@
+// Bounded GEMM on warp-level tensor cores: the portable kernel, sm_80 and later.
+//
+// The lesson: a multistage cp.async pipeline that is right for every shape, pitch and alignment. Edges are handled where
+// data enters (copies fill with zeros) and where it leaves (stores skip what is outside); ldmatrix, mma and barriers in
+// between never see an edge. Run it:  ./run gemm 65 97 73
+//
+// CONTRACT
+// shapes        D[M, N] = alpha * A[M, K] * B[K, N] + beta * C[M, N], any extents, batched; checked by gemm.cuh.
+// participants  WarpsM x WarpsN warps; all copy, all multiply. Every warp takes part in every ldmatrix, mma and barrier.
+// memory        a ring of Stages stages, each one A tile (TileM x TileK) and one B tile (TileN x TileK, coordinates (n, k))
+//               in 16-bit elements. A tile keeps the order of its operand in global memory: contiguous along k, or along
+//               m (n), then read with ldmatrix.trans. Swizzled so that 8 rows of a matrix touch 8 different 16-byte
+//               columns of the 128-byte bank line: no conflicts (tests/host counts them).
+// completion    copies of k-tile t + Stages - 1 go to the stage that k-tile t - 1 left:
+//
+//     k-tile t:   mma ........................ mma | wait, barrier | first fragments of t + 1
+//                 copies of t + Stages - 1 ->        ^ k-tile t + 1 is complete and visible;
+//                 (stage of t - 1)                     all warps have left the stage of k-tile t
+//
+// rejects       nothing: what it cannot do is refused by the host entry, gemm.cuh.
+// verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
+#pragma once
+#include "common/copy.cuh"
+
+namespace grout {
+
+enum class GemmPath { aligned, bounded, realign };
+
+// What the kernel reads; 64-bit strides in elements.
+template <class T> struct GemmMmaParameters {
+  const T *a, *b;
+  const void* c;
+  void* d;
+  int64_t m, n, k, lda, ldb, ldc;
+  int64_t batch, batch_a, batch_b, batch_c, batch_d;  // strides between matrices; 0 repeats one
+  float alpha, beta;
+  ElementType out;
+};
+
+// Compile-time shape of a block's work.
+template <int M, int N, int WarpsMT, int WarpsNT, int StagesT> struct GemmMmaTile {
+  static constexpr int m = M, n = N, k = 32, warps_m = WarpsMT, warps_n = WarpsNT, stages = StagesT;
+  static constexpr int threads = 32 * warps_m * warps_n;
+  static constexpr int atoms_m = m / warps_m / 16, atoms_n = n / warps_n / 8;  // mma.m16n8k16 of one warp
+  static_assert(k % 16 == 0, "GEMM tile: K must be a multiple of the instruction's 16, or products would be dropped");
+  static_assert(m % (16 * warps_m) == 0, "GEMM tile: M must be a multiple of 16 rows for each warp row");
+  static_assert(n % (16 * warps_n) == 0, "GEMM tile: N must be a multiple of 16 columns for each warp column");
+  static_assert(stages >= 3, "GEMM tile: realigned vectors are stored one k-tile late, which needs 3 stages");
+};
+
+// Shared tile of an operand with Extent rows of m (or n), coordinates (m, k). KMajor: contiguous along k, one row 64
+// bytes, two rows a bank line. Otherwise contiguous along m, and the chunk number is XORed with k.
+template <class T, int Extent, int K, bool KMajor> struct GemmOperandTile;
+template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, true> {
+  static_assert(K * sizeof(T) == 64, "k-major operand tile: the 64-byte swizzle wants rows of 64 bytes");
+  using Layout = decltype(compose(Swizzle64B<T>{}, row_major(shape(Int<Extent>{}, Int<K>{}))));
+};
+template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, false> {
+  static_assert(Extent * sizeof(T) % 128 == 0, "m-major operand tile: a column must fill whole 128-byte bank lines");
+  static constexpr int kChunkBits = 4 - detail::log2_exact(sizeof(T));
+  static constexpr int kColumnBits = detail::log2_exact(Extent);
+  using Layout = decltype(compose(Swizzle<3, kChunkBits, kColumnBits - kChunkBits>{}, col_major(shape(Int<Extent>{}, Int<K>{}))));
+};
+
+template <class T, class Tile> struct GemmMmaStorage {
+  alignas(128) T a[Tile::stages][Tile::m * Tile::k];
+  alignas(128) T b[Tile::stages][Tile::n * Tile::k];
+};
+
+// Reads 16 x 16 pieces (m or n, k) of an operand tile as mma fragments. A lane's offset is the swizzled layout at its own
+// row, computed once for each piece along the axis that the swizzle permutes; steps along the other axis are constants.
+template <class T, int Extent, int K, bool KMajor, bool IsA, int Pieces> struct GemmFragmentReader {
+  using Layout = typename GemmOperandTile<T, Extent, K, KMajor>::Layout;
+  static constexpr int kSteps = K / 16, kOffsets = KMajor ? kSteps : Pieces;
+  uint32_t offset[kOffsets];  // bytes
+
+  // `first`: the first row of the warp's patch.
+  GROUT_DEVICE GemmFragmentReader(int first, int lane) {
+    // Lane 8 i + r addresses row r of matrix i. A: matrices run over m, then k; B: over k, then n (two n8 atoms).
+    const int matrix = lane / 8, r = lane % 8;
+    const int mn_matrix = IsA ? matrix % 2 : matrix / 2, k_matrix = IsA ? matrix / 2 : matrix % 2;
+    const int mn = first + 8 * mn_matrix + (KMajor ? r : 0), k = 8 * k_matrix + (KMajor ? 0 : r);
+#pragma unroll
+    for (int i = 0; i < kOffsets; ++i)
+      offset[i] = static_cast<uint32_t>(Layout{}(mn + (KMajor ? 0 : 16 * i), k + (KMajor ? 16 * i : 0)) * sizeof(T));
+  }
+  // Piece `piece` at k step `step`; `stage` is the shared address of the tile. Warp.
+  GROUT_DEVICE void load(uint32_t (&r)[4], uint32_t stage, int piece, int step) const {
+    if constexpr (KMajor) {
+      ptx::ldmatrix_x4(r, stage + offset[step] + static_cast<uint32_t>(piece * 16 * K * sizeof(T)));
+    } else {
+      ptx::ldmatrix_x4_trans(r, stage + offset[piece] + static_cast<uint32_t>(step * 16 * Extent * sizeof(T)));
+    }
+  }
+};
+
+// Coordinates of tile `index`: bands of 16 tile rows, walked column by column, so that the blocks that run together share
+// A and B tiles in L2.
+struct GemmTileIndex {
+  int64_t batch, m, n;
+};
+GROUT_HD GemmTileIndex gemm_tile_index(int64_t index, int64_t tiles_m, int64_t tiles_n) {
+  constexpr int64_t kBand = 16;
+  const int64_t batch = index / (tiles_m * tiles_n);
+  index -= batch * (tiles_m * tiles_n);
+  const int64_t band = index / (kBand * tiles_n), first = band * kBand;
+  const int64_t height = tiles_m - first < kBand ? tiles_m - first : kBand;
+  index -= band * kBand * tiles_n;
+  return {batch, first + index % height, index / height};
+}
+
+template <class To, class Tile, bool Checked>
+GROUT_DEVICE void gemm_store(To* d, const To* c, int64_t m, int64_t n, int64_t ldc, float alpha, float beta,
+                             const Fragment<float, WarpTiled<MmaM16N8K16C, Tile::warps_m, Tile::warps_n, Tile::atoms_m,
+                                                             Tile::atoms_n>>& sum,
+                             Origin origin, int thread) {
+  using Ownership = typename std::remove_cvref_t<decltype(sum)>::Ownership;
+  const auto out = view(d, layout(shape(m, n), stride(ldc, 1_c)));
+  const StorePlan<To, Ownership, 1, Checked ? Bounds::checked : Bounds::none> plan;
+  if (beta == 0) {  // C is not read: it may be absent, or hold NaN
+    store(plan, out, sum, origin, thread, [&](float value, int64_t, int64_t) { return alpha * value; });
+  } else {
+    store(plan, out, sum, origin, thread, [&](float value, int64_t row, int64_t col) {
+      return alpha * value + beta * to_float(c[row * ldc + col]);
+    });
+  }
+}
+
+// TransA: A is stored K x M. TransB: B is stored N x K. (Row-major both; "nn" has A contiguous along k, B along n.)
+template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
+__global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaParameters<T> p) {
+  constexpr bool kKMajorA = !TransA, kKMajorB = TransB;
+  constexpr int kStages = Tile::stages, kSteps = Tile::k / 16;
+  constexpr CopyOptions kCopy = {
+      .bounds = Path == GemmPath::aligned ? Bounds::none : Bounds::checked,
+      .misaligned = Path == GemmPath::realign ? Misaligned::realign : Misaligned::elements,
+      .partial = Partial::zero_fill,
+  };
+  using LayoutA = typename GemmOperandTile<T, Tile::m, Tile::k, kKMajorA>::Layout;
+  using LayoutB = typename GemmOperandTile<T, Tile::n, Tile::k, kKMajorB>::Layout;
+  using PlanA = CopyPlan<T, LayoutA, Tile::threads, kCopy>;
+  using PlanB = CopyPlan<T, LayoutB, Tile::threads, kCopy>;
+  using Sum = WarpTiled<MmaM16N8K16C, Tile::warps_m, Tile::warps_n, Tile::atoms_m, Tile::atoms_n>;
+
+  auto& shared = dynamic_shared<GemmMmaStorage<T, Tile>>();
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+  const GemmFragmentReader<T, Tile::m, Tile::k, kKMajorA, true, Tile::atoms_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
+  const GemmFragmentReader<T, Tile::n, Tile::k, kKMajorB, false, Tile::atoms_n / 2> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
+
+  const int64_t tiles_m = (p.m + Tile::m - 1) / Tile::m, tiles_n = (p.n + Tile::n - 1) / Tile::n;
+  const int64_t tiles_k = (p.k + Tile::k - 1) / Tile::k;
+  for (int64_t index = blockIdx.x; index < tiles_m * tiles_n * p.batch; index += gridDim.x) {
+    const GemmTileIndex at = gemm_tile_index(index, tiles_m, tiles_n);
+    const int64_t m0 = at.m * Tile::m, n0 = at.n * Tile::n;
+    // Both operands as (m or n, k); the stride along the contiguous axis is one, and known to be.
+    const auto source_a = [&] {
+      const T* base = p.a + at.batch * p.batch_a;
+      if constexpr (kKMajorA) return view(base, layout(shape(p.m, p.k), stride(p.lda, 1_c)));
+      else return view(base, layout(shape(p.m, p.k), stride(1_c, p.lda)));
+    }();
+    const auto source_b = [&] {
+      const T* base = p.b + at.batch * p.batch_b;
+      if constexpr (kKMajorB) return view(base, layout(shape(p.n, p.k), stride(p.ldb, 1_c)));
+      else return view(base, layout(shape(p.n, p.k), stride(1_c, p.ldb)));
+    }();
+
+    Fragment<float, Sum> sum;
+    sum.fill(0.f);
+
+#pragma unroll
+    for (int stage = 0; stage < kStages - 1; ++stage) {
+      if (stage < tiles_k) {
+        copy_async(PlanA{}, shared.a[stage], source_a, {m0, int64_t{stage} * Tile::k}, thread);
+        copy_async(PlanB{}, shared.b[stage], source_b, {n0, int64_t{stage} * Tile::k}, thread);
+      }
+      commit_copies();
+    }
+    wait_copies<kStages - 2>();
+    __syncthreads();
+
+    uint32_t a[2][Tile::atoms_m][4], b[2][Tile::atoms_n / 2][4];  // fragments of this k step and of the next
+    const auto load_fragments = [&](int buffer, int stage, int step) {
+      const uint32_t stage_a = ptx::shared_address(shared.a[stage]), stage_b = ptx::shared_address(shared.b[stage]);
+#pragma unroll
+      for (int i = 0; i < Tile::atoms_m; ++i) read_a.load(a[buffer][i], stage_a, i, step);
+#pragma unroll
+      for (int j = 0; j < Tile::atoms_n / 2; ++j) read_b.load(b[buffer][j], stage_b, j, step);
+    };
+    const auto multiply = [&](int buffer) {
+#pragma unroll
+      for (int i = 0; i < Tile::atoms_m; ++i) {
+#pragma unroll
+        for (int j = 0; j < Tile::atoms_n; ++j) {
+          const uint32_t(&pair)[4] = b[buffer][j / 2];
+          const uint32_t operand_b[2] = {pair[j % 2 * 2], pair[j % 2 * 2 + 1]};
+          auto& d = *reinterpret_cast<float(*)[4]>(&sum[(i * Tile::atoms_n + j) * 4]);
+          ptx::mma_m16n8k16<T>(d, a[buffer][i], operand_b, d);
+        }
+      }
+    };
+
+    load_fragments(0, 0, 0);
+    int read = 0, write = kStages - 1;
+    for (int64_t t = 0; t < tiles_k; ++t) {
+      VectorsInFlight<PlanA> flight_a;
+      VectorsInFlight<PlanB> flight_b;
+      const int64_t ahead = t + kStages - 1;
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        if (step == kSteps - 1) {
+          wait_copies<kStages - 2 - (kSteps == 1)>();
+          __syncthreads();
+          read = read + 1 == kStages ? 0 : read + 1;
+        }
+        load_fragments((step + 1) % 2, read, (step + 1) % kSteps);
+        if (step == 0) {
+          if (ahead < tiles_k) {
+            if constexpr (Path == GemmPath::realign) {
+              begin_copy(PlanA{}, flight_a, shared.a[write], source_a, {m0, ahead * Tile::k}, thread);
+              begin_copy(PlanB{}, flight_b, shared.b[write], source_b, {n0, ahead * Tile::k}, thread);
+            } else {
+              copy_async(PlanA{}, shared.a[write], source_a, {m0, ahead * Tile::k}, thread);
+              copy_async(PlanB{}, shared.b[write], source_b, {n0, ahead * Tile::k}, thread);
+            }
+          }
+          commit_copies();
+        }
+        multiply(step % 2);
+      }
+      if constexpr (Path == GemmPath::realign) {
+        if (ahead < tiles_k) {
+          finish_copy(PlanA{}, flight_a, shared.a[write], thread);
+          finish_copy(PlanB{}, flight_b, shared.b[write], thread);
+        }
+      }
+      write = write + 1 == kStages ? 0 : write + 1;
+    }
+    wait_copies<0>();
+    __syncthreads();  // the next tile writes stages that other warps may still read
+
+    const auto write_out = [&]<class To>(To* d) {
+      const To* c = static_cast<const To*>(p.c);
+      gemm_store<To, Tile, Path != GemmPath::aligned>(d + at.batch * p.batch_d,
+                                                      c == nullptr ? c : c + at.batch * p.batch_c, p.m, p.n, p.ldc,
+                                                      p.alpha, p.beta, sum, {m0, n0}, thread);
+    };
+    if (p.out == ElementType::bf16) write_out(static_cast<bf16*>(p.d));
+    else if (p.out == ElementType::f16) write_out(static_cast<f16*>(p.d));
+    else write_out(static_cast<float*>(p.d));
+  }
+}
+
+}  // namespace grout
