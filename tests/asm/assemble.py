@@ -1,0 +1,183 @@
+"""assemble.py SOURCE --nvcc=PATH [--program=BUILT]: what the compiler makes of a kernel.
+
+SOURCE instantiates one kernel and states what its assembly must be, in comments:
+    // kernel: NAME              the kernel's name, part of the symbols of its instantiations
+    // registers: N              at most N registers a thread
+    // expect: LDSM, HMMA.16816  instructions that every instantiation must hold (the beginning of their names)
+    // forbid: DFMA              instructions that none may hold; LDL and STL (local memory) always
+    // targets: sm_90a           instead of the list below
+It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the
+disassembly. With --program, the same is asked of every instantiation in that program, for the architectures it has."""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(root, "tests", "tools"))
+from report import Cases
+
+TARGETS = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "sm_121a"]
+NO_DISASSEMBLER = "no cuobjdump and nvdisasm here (./run toolkit fetches them)"
+
+parser = argparse.ArgumentParser()
+parser.add_argument("source")
+parser.add_argument("--nvcc", default="")
+parser.add_argument("--host-compiler", default="g++")
+parser.add_argument("--program", default="")
+options = parser.parse_args()
+
+
+def stated(key):
+    values = re.findall(rf"^// {key}:[ \t]*(.+?)[ \t]*$", open(options.source, encoding="utf-8").read(), re.M)
+    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def tool(name):
+    folders = [os.path.dirname(options.nvcc) if options.nvcc else "", os.path.join(root, ".toolkit", "bin")]
+    return shutil.which(name) or next((os.path.join(folder, name) for folder in folders
+                                       if folder and os.access(os.path.join(folder, name), os.X_OK)), None)
+
+
+def run(*command):
+    # cuobjdump calls nvdisasm by name.
+    environment = dict(os.environ)
+    if tool("nvdisasm"):
+        environment["PATH"] = environment.get("PATH", "") + os.pathsep + os.path.dirname(tool("nvdisasm"))
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return done.returncode, done.stdout
+
+
+kernel, registers = stated("kernel"), stated("registers")
+assert len(kernel) == 1 and len(registers) == 1, f"{options.source} must state '// kernel:' and '// registers:', once each"
+kernel, limit = kernel[0], int(registers[0])
+expected, forbidden = stated("expect"), ["LDL", "STL", *stated("forbid")]
+name = os.path.splitext(os.path.basename(options.source))[0]
+cases = Cases(f"asm.{name}" + (".program" if options.program else ""))
+
+
+def resource_problems(usage):
+    """`usage`: registers, stack bytes, spill bytes."""
+    problems = []
+    if usage["registers"] > limit:
+        problems.append(f"{usage['registers']} registers, stated at most {limit}")
+    if usage["stack"]:
+        problems.append(f"a stack frame of {usage['stack']} bytes")
+    if usage["spill"]:
+        problems.append(f"{usage['spill']} bytes spilled")
+    return problems
+
+
+def instructions_of(listing):
+    """{symbol: {instruction: how often}} of a disassembly."""
+    found, current = {}, None
+    for line in listing.splitlines():
+        head = re.match(r"\s*Function : (\S+)", line)
+        if head:
+            current = found.setdefault(head.group(1), {})
+        # "/*0a10*/   @!P0 LDGSTS.E.BYPASS.128 [R3], ..." - a predicate may stand before the name.
+        body = re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", line)
+        if body and current is not None:
+            current[body.group(1)] = current.get(body.group(1), 0) + 1
+    return found
+
+
+def instruction_problems(counts):
+    def total(wanted):
+        return sum(times for name, times in counts.items() if name == wanted or name.startswith(wanted + "."))
+    problems = [f"no {wanted}" for wanted in expected if not total(wanted)]
+    return problems + [f"{total(bad)} x {bad}" for bad in forbidden if total(bad)]
+
+
+def summary(usage, counts):
+    text = f"{usage['registers']} registers"
+    if counts:
+        text += "".join(f", {sum(t for n, t in counts.items() if n == wanted or n.startswith(wanted + '.'))} {wanted}"
+                        for wanted in expected)
+    return text
+
+
+def assemble(target):
+    cubin = os.path.join(scratch, f"{name}.{target}.cubin")
+    code, output = run(options.nvcc, "-ccbin", options.host_compiler, "-std=c++20", "--expt-relaxed-constexpr", "-O3",
+                       "-lineinfo", f"-I{root}", f"-gencode=arch={target.replace('sm_', 'compute_')},code={target}",
+                       "-Xptxas=-v", "-cubin", "-o", cubin, options.source)
+    if code:
+        return target, None, output[-4000:], {}
+    usages = {}
+    for entry in re.finditer(r"Compiling entry function '(\S+)' for '\S+'(.*?)Used (\d+) registers", output, re.S):
+        if kernel not in entry.group(1):
+            continue
+        numbers = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", entry.group(2))
+        stack, stores, loads = map(int, numbers.groups())
+        usages[entry.group(1)] = {"registers": int(entry.group(3)), "stack": stack, "spill": stores + loads}
+    listing = ""
+    if tool("cuobjdump") and tool("nvdisasm"):
+        code, listing = run(tool("cuobjdump"), "-sass", cubin)
+        if code:
+            return target, None, listing[-2000:], {}
+    return target, usages, output, instructions_of(listing)
+
+
+def check(where, usage, counts):
+    cases.check(f"{where}: {summary(usage, counts)}",
+                "; ".join(resource_problems(usage) + (instruction_problems(counts) if counts is not None else [])))
+
+
+def check_targets():
+    if not options.nvcc:
+        cases.skip("assembly", "no CUDA toolkit here (./run toolkit fetches one)")
+        return
+    disassembled = tool("cuobjdump") and tool("nvdisasm")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for target, usages, output, counts in pool.map(assemble, stated("targets") or TARGETS):
+            if usages is None:
+                cases.check(f"{target} assembles", output)
+            elif not usages:
+                cases.check(f"{target} assembles", f"{options.source} instantiates no kernel named {kernel}")
+            for symbol, usage in (usages or {}).items():
+                check(target, usage, counts.get(symbol, {}) if disassembled else None)
+    if not disassembled:
+        cases.skip("instructions", NO_DISASSEMBLER)
+
+
+def check_program():
+    """Every instantiation in a built program, of which cuobjdump tells registers and stack (spills use the stack)."""
+    if not (tool("cuobjdump") and tool("nvdisasm")):
+        cases.skip("instructions", NO_DISASSEMBLER)
+        return
+    code, usage_text = run(tool("cuobjdump"), "-res-usage", options.program)
+    assert code == 0, usage_text
+    code, listing = run(tool("cuobjdump"), "-sass", options.program)
+    assert code == 0, listing[-2000:]
+    # One part of each listing for every architecture in the program.
+    def by_arch(text):
+        parts = re.split(r"^arch = (sm_\w+)$", text, flags=re.M)
+        return [(parts[i], parts[i + 1]) for i in range(1, len(parts), 2)]
+    listed = {}
+    for arch, text in by_arch(listing):
+        for symbol, counts in instructions_of(text).items():
+            listed[arch, symbol] = counts
+    found = {}
+    for arch, text in by_arch(usage_text):
+        for symbol, line in re.findall(r"Function (\S+):\s*\n\s*(REG:.*)", text):
+            numbers = {key: int(value) for key, value in re.findall(r"([A-Z]+)(?:\[\d+\])?:(\d+)", line)}
+            found[arch, symbol] = {"registers": numbers["REG"], "stack": numbers["STACK"], "spill": numbers.get("LOCAL", 0)}
+    for (arch, symbol), usage in found.items():
+        if kernel in symbol:
+            _, demangled = run("c++filt", symbol)
+            check(f"{arch} {demangled.strip()}", usage, listed.get((arch, symbol), {}))
+    if not cases.cases:
+        cases.check("instantiations", f"{options.program} has no kernel named {kernel}")
+
+
+scratch = tempfile.mkdtemp()
+try:
+    check_program() if options.program else check_targets()
+finally:
+    shutil.rmtree(scratch)
+cases.finish()
