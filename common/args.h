@@ -69,7 +69,7 @@ class Args {
     lines_.push_back("  " + name + ": " + meaning);
     if (next_positional_ < positionals_.size())
       return parse_integer(name, positionals_[next_positional_++], low, high).value_or(fallback.value_or(0));
-    if (!fallback) refuse(name + " is missing: usage: " + program_ + usage_ + " [options]");
+    if (!fallback) refuse(name + " is missing: an integer is expected");
     return fallback.value_or(0);
   }
 
@@ -233,8 +233,7 @@ inline CommonOptions common_options(Args& args, const std::vector<Choice<std::st
   o.sim_sms = static_cast<int>(args.integer("sim-sms", "SMs that the simulated device reports", o.sim_sms, 1, 4096));
   const auto folder = std::filesystem::path(o.json).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder))
-    args.refuse("--json " + o.json + " cannot be written: an existing folder is needed, '" + folder.string() +
-                "' is none");
+    args.refuse("--json " + o.json + " needs an existing folder: '" + folder.string() + "' is none");
   return o;
 }
 
@@ -274,9 +273,8 @@ inline std::optional<int> choose_device(Device asked, bool simulated_build, bool
     std::filesystem::path build = self.parent_path();
     while (build != build.root_path() && !std::filesystem::exists(build / "CMakeCache.txt"))
       build = build.parent_path();
-    std::fprintf(stderr,
-                 "the simulated device needs %s, which is not built: cmake --build %s --target %s_sim builds it\n",
-                 sibling.c_str(), build == build.root_path() ? "build" : build.c_str(), self.filename().c_str());
+    std::fprintf(stderr, "%s is not built: cmake --build %s --target %s_sim builds it\n", sibling.c_str(),
+                 build == build.root_path() ? "build" : build.c_str(), self.filename().c_str());
     return 77;
   }
   argv[0] = const_cast<char*>(sibling.c_str());
