@@ -1,0 +1,203 @@
+// Reports: one paragraph each. And the options, whose bad values are refused in the same way.
+#include <charconv>
+#include <cstdlib>
+#include <map>
+
+#include "common/sim/state.h"
+
+namespace grout::sim {
+namespace {
+
+const char* name(Report::Kind kind) {
+  switch (kind) {
+    case Report::Kind::deadlock: return "deadlock";
+    case Report::Kind::divergence: return "divergence";
+    case Report::Kind::out_of_bounds: return "out of bounds";
+    case Report::Kind::misuse: return "misuse";
+  }
+  return "?";
+}
+
+std::string in_block(const LaunchContext& launch, const Block& block) {
+  return (launch.name ? std::string("kernel ") + launch.name + ", block " : "block ") + block_name(block);
+}
+
+std::string ranges(const std::vector<unsigned>& sorted) {
+  std::string text;
+  for (std::size_t i = 0; i < sorted.size();) {
+    std::size_t end = i;
+    while (end + 1 < sorted.size() && sorted[end + 1] == sorted[end] + 1) ++end;
+    text += (i ? "," : "") + std::to_string(sorted[i]);
+    if (end > i) text += "-" + std::to_string(sorted[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+std::string shape(dim3 d) {
+  return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
+}
+
+}  // namespace
+
+std::string place(const Loc& where) {
+  if (!where.line()) return "an unknown place";
+  // "void ns::kernel(T*) [with T = int]" and "ns::kernel<f>(int)::<lambda()>" are both in kernel.
+  std::string_view function = where.function_name();
+  function = function.substr(0, function.find_first_of("(<["));
+  function = function.substr(function.find_last_of(" :*&") + 1);
+  return std::string(where.file_name()) + ":" + std::to_string(where.line()) + " (" + std::string(function) + ")";
+}
+
+std::string hex(std::uint64_t value) {
+  char digits[16];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value, 16).ptr;
+  return "0x" + std::string(digits, end);
+}
+
+std::string lanes(std::uint32_t mask) {
+  std::vector<unsigned> numbers;
+  for_each_lane(mask, [&](unsigned lane) { numbers.push_back(lane); });
+  return ranges(numbers);
+}
+
+std::string block_name(const Block& block) {
+  return "(" + std::to_string(block.index.x) + "," + std::to_string(block.index.y) + "," +
+         std::to_string(block.index.z) + ")";
+}
+
+void fail(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule) {
+  Scheduler& scheduler = *self.block->scheduler;
+  scheduler.fail(Report(kind, std::string(name(kind)) + " in " + in_block(scheduler.launch(), *self.block) +
+                                  ", thread " + std::to_string(self.number) + " (warp " +
+                                  std::to_string(self.number / kWarp) + ", lane " + std::to_string(self.lane) +
+                                  "), at " + place(where) + ": " + what + ". Rule: " + rule + "."));
+}
+
+Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
+  std::string text;
+  for (const Block& block : blocks) {
+    std::map<std::string, std::vector<unsigned>> waiting;  // what for -> threads
+    std::vector<unsigned> exited;
+    for (unsigned t = 0; t < block.size; ++t) {
+      const Thread& thread = block.threads[t];
+      if (!(thread.warp->live >> thread.lane & 1)) {
+        exited.push_back(t);
+        continue;
+      }
+      std::string what = "?";
+      if (thread.barrier >= 0) {
+        const Barrier& barrier = block.barriers[thread.barrier];
+        what = "in " + std::string(name(barrier.op)) + " " + std::to_string(thread.barrier) + " at " +
+               place(thread.where) + " (" + std::to_string(barrier.arrived) + " of " +
+               std::to_string(barrier.expected) + " threads have arrived)";
+      }
+      for (const Group& group : thread.warp->groups) {
+        if (!(group.arrived >> thread.lane & 1)) continue;
+        what = "in " + std::string(name(group.op)) + " at " + place(thread.where) + " for lanes " +
+               lanes(group.mask & ~group.arrived) + " of warp " + std::to_string(t / kWarp);
+      }
+      waiting[what].push_back(t);
+    }
+    if (waiting.empty()) continue;
+    text += (text.empty() ? "deadlock in " : " Also in ") + in_block(launch, block) + ": " +
+            std::to_string(block.size - exited.size()) + " of " + std::to_string(block.size) +
+            " threads wait and none can run:";
+    const char* separator = " threads ";
+    for (const auto& [what, threads] : waiting) {
+      text += separator + ranges(threads) + " wait " + what;
+      separator = "; threads ";
+    }
+    if (!exited.empty()) text += separator + ranges(exited) + " have exited";
+    text += ".";
+  }
+  return Report(Report::Kind::deadlock,
+                text + " Rule: every thread that a barrier or a collective counts on comes to it, and in the same order.");
+}
+
+Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset) {
+  return Report(Report::Kind::out_of_bounds,
+                "out of bounds in " + in_block(launch, block) + ": a store changed the byte at shared offset " +
+                    std::to_string(offset) + ", outside of the block's " + std::to_string(block.shared_bytes) +
+                    " bytes. Rule: a block writes only its own dynamic shared memory. An AddressSanitizer build names "
+                    "the thread and the line.");
+}
+
+void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* kernel) {
+  const auto refuse = [&](const std::string& what, const char* rule) {
+    throw Report(Report::Kind::misuse,
+                 std::string("misuse: launch of ") + (kernel ? kernel : "a kernel") + " with " + what + ". Rule: " + rule + ".");
+  };
+  const std::uint64_t threads = std::uint64_t(block.x) * block.y * block.z;
+  if (!threads || threads > 1024 || block.x > 1024 || block.y > 1024 || block.z > 64) {
+    refuse("a block of " + shape(block) + " threads", "a block has 1 to 1024 threads, at most 64 of them in z");
+  }
+  if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
+    refuse("a grid of " + shape(grid) + " blocks", "a grid has 1 to 2147483647 x 65535 x 65535 blocks");
+  }
+  if (shared_bytes > kMaxSharedBytes) {
+    refuse(std::to_string(shared_bytes) + " bytes of dynamic shared memory", "a block has at most 232448 bytes");
+  }
+}
+
+// ---- Options ----
+
+const char* name(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::ascending: return "ascending";
+    case Schedule::descending: return "descending";
+    case Schedule::random: return "random";
+    case Schedule::warp_greedy: return "warp_greedy";
+    case Schedule::round_robin: return "round_robin";
+  }
+  return "?";
+}
+const char* name(Asynchrony asynchrony) { return asynchrony == Asynchrony::late ? "late" : "early"; }
+
+namespace {
+
+template <class T, std::size_t N>
+void read(const char* variable, T& value, const T (&accepted)[N]) {
+  const char* text = std::getenv(variable);
+  if (!text) return;
+  std::string names;
+  for (T candidate : accepted) {
+    if (std::string_view(text) == name(candidate)) return void(value = candidate);
+    names += (names.empty() ? "" : ", ") + std::string(name(candidate));
+  }
+  throw std::invalid_argument(std::string(variable) + "=" + text + " is not one of " + names);
+}
+
+template <class T>
+void read(const char* variable, T& value, T least) {
+  const char* text = std::getenv(variable);
+  if (!text) return;
+  const std::string_view view(text);
+  T number{};
+  const auto [end, error] = std::from_chars(view.begin(), view.end(), number);
+  if (error != std::errc() || end != view.end() || number < least) {
+    throw std::invalid_argument(std::string(variable) + "=" + text + " is not a number from " + std::to_string(least) +
+                                " up");
+  }
+  value = number;
+}
+
+Options options_from_environment() {
+  Options options;
+  read("GROUT_SIM_SCHEDULE", options.schedule, kSchedules);
+  read("GROUT_SIM_SEED", options.seed, std::uint64_t(0));
+  read("GROUT_SIM_ASYNC", options.asynchrony, kAsynchronies);
+  read("GROUT_SIM_WORKERS", options.workers, 0);
+  return options;
+}
+
+}  // namespace
+
+Options& options() {
+  static Options options = options_from_environment();
+  return options;
+}
+
+Sanitizer sanitizer() { return tsan::on() ? Sanitizer::thread : asan::on() ? Sanitizer::address : Sanitizer::none; }
+
+}  // namespace grout::sim

@@ -1,0 +1,160 @@
+// The simulated device: runs CUDA kernels on the CPU, and tells what they do wrong.
+//
+// A kernel is compiled by g++ as C++. Each CUDA thread is a fiber; the threads of a block share one OS thread and switch
+// only inside collectives (barriers, shuffles, votes, ldmatrix, mma, ...); blocks spread over OS threads. `threadIdx` and
+// friends are plain thread_local structs that the scheduler rewrites at each switch.
+//
+// What is modelled
+//   threads     five schedules decide who runs next (`Schedule`); a kernel must be right under each of them.
+//   barriers    bar.sync / bar.arrive / bar.red 0..15 with counts; warps arrive whole (the instructions are .aligned).
+//   warps       `_sync` collectives wait for the lanes of their mask that have not exited; .aligned instructions want all
+//               32 lanes at one source line.
+//   memory      global memory is host memory; cudaMalloc and dynamic shared memory start as 0xFF bytes (NaN in every
+//               floating type). Shared memory is fresh in each block and lies between guard bands.
+//   cp.async    late: the destination is poisoned at issue; source read and destination written at the wait that first
+//               guarantees them (the latest legal moment). early: all of it at issue. A kernel must be right in both.
+//
+// What finds what
+//   this library           deadlock, divergence, misuse and out-of-bounds operands of instructions: a `Report`.
+//   schedules and poison   wrong output where a barrier, a wait or a commit is missing.
+//   ThreadSanitizer        races, also those whose output happens to be right. Barriers and __syncwarp order memory,
+//                          shuffles, votes, ldmatrix and mma do not; blocks of one launch are unordered.
+//   AddressSanitizer       plain loads and stores outside cudaMalloc memory or the dynamic shared block.
+// One build of this library serves all three: it is never compiled with a sanitizer and calls theirs through weak symbols.
+//
+// Files: language.h (keywords, intrinsics, atomics), runtime_api.h (cudaMalloc and so on), sim.h (this: options, launch,
+// the instructions for common/ptx.cuh); inside: state.h, schedule.h, fiber.h, sanitizers.h, scheduler.cpp (who runs),
+// warp.cpp (collectives), barrier.cpp, async_copy.cpp, instructions.cpp (ldmatrix, mma), report.cpp.
+//
+// Where the rest of the machine goes
+//   mbarrier, TMA        an engine queue in `Scheduler`, delivered one operation at a time and only when no thread can run
+//                        (`Scheduler::run`, before it calls a deadlock); the engine is a sanitizer fiber of its own.
+//   clusters             `Scheduler` already runs several blocks at once (`Launch::cluster`): each thread knows its block.
+//   proxy fences         a second image of the shared block, copied at fence.proxy.async, which the engine reads.
+//   wgmma, tcgen05       warpgroup collectives on top of warp.cpp; operands read and results written at their waits, as
+//                        async_copy.cpp does for cp.async. tcgen05 adds a tensor memory to `Block`.
+//   spinning on memory   fibers do not preempt: a load that is spun on must yield (a ld_acquire of its own), and all its
+//                        blocks must share a scheduler.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+#include "common/sim/language.h"
+#include "common/sim/runtime_api.h"
+
+namespace grout::sim {
+
+using Loc = std::source_location;
+
+/// Which ready thread runs next.
+enum class Schedule {
+  ascending,    ///< the ready thread with the lowest number
+  descending,   ///< the highest; blocks run last to first
+  random,       ///< any, by the seed; blocks in a seeded order
+  warp_greedy,  ///< one warp as far as it can go before any other, warps in a seeded order
+  round_robin,  ///< each warp in turn, one thread of it at a time
+};
+inline constexpr Schedule kSchedules[] = {Schedule::ascending, Schedule::descending, Schedule::random,
+                                          Schedule::warp_greedy, Schedule::round_robin};
+
+/// When asynchronous operations take effect: at the latest or at the earliest legal moment.
+enum class Asynchrony { late, early };
+inline constexpr Asynchrony kAsynchronies[] = {Asynchrony::late, Asynchrony::early};
+
+const char* name(Schedule schedule);
+const char* name(Asynchrony asynchrony);
+
+struct Options {
+  Schedule schedule = Schedule::ascending;   ///< GROUT_SIM_SCHEDULE: a name of `Schedule`
+  std::uint64_t seed = 1;                    ///< GROUT_SIM_SEED
+  Asynchrony asynchrony = Asynchrony::late;  ///< GROUT_SIM_ASYNC: late or early
+  int workers = 0;                           ///< GROUT_SIM_WORKERS: OS threads; 0 = one per core
+  int sms = 4;                               ///< multiprocessors that the device reports
+  int compute_capability = 80;               ///< 10 * major + minor that the device reports
+  std::size_t stack_bytes = 256 << 10;       ///< of one simulated thread (touched pages only are used)
+};
+
+/// The options of every later launch, first read from the environment. Throws std::invalid_argument, with what would be
+/// accepted, if a variable cannot be read. Not to be changed during a launch.
+Options& options();
+
+/// What a kernel did wrong, as one paragraph: what, which threads, where in the kernel, and the rule.
+class Report : public std::runtime_error {
+ public:
+  enum class Kind { deadlock, divergence, out_of_bounds, misuse };
+  Report(Kind kind, const std::string& paragraph) : std::runtime_error(paragraph), kind_(kind) {}
+  Kind kind() const { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
+/// Counts of one launch.
+struct Statistics {
+  std::uint64_t blocks = 0, threads = 0, switches = 0;
+  std::uint64_t collectives = 0;                             ///< warp-wide operations completed
+  std::uint64_t barriers = 0;                                ///< completed phases of block barriers
+  std::uint64_t cp_async_4 = 0, cp_async_8 = 0, cp_async_16 = 0;
+  std::uint64_t cp_async_filled = 0;                         ///< of those: fewer source bytes than destination bytes
+  std::uint64_t ldmatrix = 0, mma = 0;                       ///< warp-wide instructions
+  Statistics& operator+=(const Statistics& other);
+};
+/// Of this host thread's last launch that finished without a report.
+const Statistics& statistics();
+
+/// Runs `body(context)` once in each thread of the grid and returns when all have ended. `kernel` identifies the kernel
+/// in `launched_kernels()`, `name` in reports. Throws `Report`.
+void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* context, const void* kernel,
+            const char* name = nullptr);
+
+/// Every kernel that was launched in this process. Not to be read during a launch.
+const std::set<const void*>& launched_kernels();
+
+enum class Sanitizer { none, address, thread };
+/// The sanitizer that this program was built with.
+Sanitizer sanitizer();
+
+// ---- Instructions, for common/ptx.cuh and language.h. Outside a kernel each throws std::logic_error with its name. ----
+
+/// bar.sync id, threads. The whole warp waits until `threads` threads (0: the whole block) have arrived.
+void bar_sync(unsigned id, unsigned threads, Loc loc = Loc::current());
+/// bar.arrive id, threads. The warp arrives and goes on.
+void bar_arrive(unsigned id, unsigned threads, Loc loc = Loc::current());
+/// bar.red.popc on barrier 0: waits as bar_sync(0, 0) and returns how many threads gave true.
+unsigned bar_count(bool predicate, Loc loc = Loc::current());
+
+/// This block's dynamic shared memory, aligned to 1024 bytes.
+void* dynamic_shared();
+/// The 32-bit shared-memory address of a pointer into this block's dynamic shared memory (its end included).
+std::uint32_t shared_address(const void* pointer, Loc loc = Loc::current());
+
+/// The memory behind a shared address: `bytes` (a power of two), aligned to that. `what` names the instruction.
+void* shared_pointer(std::uint32_t address, unsigned bytes, const char* what, Loc loc = Loc::current());
+
+/// ld and st of `bytes` (4, 8 or 16), aligned to that, between memory of any space and registers.
+void load(void* registers, const void* memory, unsigned bytes, Loc loc = Loc::current());
+void store(void* memory, const void* registers, unsigned bytes, Loc loc = Loc::current());
+
+/// cp.async: `bytes` (4, 8 or 16) to shared memory, the first `src_bytes` from `src`, zeros behind.
+void cp_async(std::uint32_t dst, const void* src, unsigned bytes, unsigned src_bytes, Loc loc = Loc::current());
+void cp_async_commit(Loc loc = Loc::current());
+/// Completes all of this thread's committed groups but the `n` most recent.
+void cp_async_wait_group(int n, Loc loc = Loc::current());
+/// Completes all of this thread's copies, committed or not.
+void cp_async_wait_all(Loc loc = Loc::current());
+
+/// ldmatrix.sync.aligned.m8n8.x`count`{.trans}.b16: register r[i] of each lane from 8x8 matrix i; lane 8 * i + j gives
+/// the address of row j of matrix i, the addresses of other lanes are not used.
+void ldmatrix(std::uint32_t* r, int count, bool trans, std::uint32_t row_address, Loc loc = Loc::current());
+
+/// mma.sync.aligned.m16n8k16.row.col.f32.{bf16|f16}: d = a * b + c, d may be c. Products are exact; they are added in
+/// fp32, k ascending, and c last.
+void mma_m16n8k16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], const float (&c)[4],
+                  bool is_bf16, Loc loc = Loc::current());
+
+}  // namespace grout::sim

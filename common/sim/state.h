@@ -1,0 +1,208 @@
+// The state of a launch: Launch > Scheduler (one OS thread, one cluster of blocks at a time) > Block > Warp > Thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/sim/fiber.h"
+#include "common/sim/schedule.h"
+#include "common/sim/sim.h"
+
+namespace grout::sim {
+
+struct Thread;
+struct Warp;
+struct Block;
+class Scheduler;
+
+constexpr unsigned kWarp = 32;
+constexpr std::uint32_t kAllLanes = 0xffffffffu;
+constexpr unsigned kBarriers = 16;
+constexpr std::uint32_t kSharedBase = 1024;  // the block's first shared address; as on the hardware, not 0
+constexpr std::size_t kMaxSharedBytes = 227 << 10;
+
+struct LaunchContext {
+  dim3 grid, block;
+  std::size_t shared_bytes;
+  void (*body)(void*);
+  void* context;
+  const char* name;
+  Options options;
+  unsigned cluster = 1;                 // blocks on one scheduler
+  char finished = 0;                    // sanitizer: the launch ends after all that comes before it
+};
+
+/// Operations of a whole warp.
+enum class Op : std::uint8_t {
+  syncwarp, shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot, any, all,  // those of a mask's lanes
+  ldmatrix, mma, bar_sync, bar_arrive, bar_red                                 // .aligned: those of the whole warp
+};
+const char* name(Op op);
+inline bool aligned(Op op) { return op >= Op::ldmatrix; }
+
+/// Lanes of a warp that gather for one operation.
+struct Group {
+  Op op;
+  std::uint32_t asked;    // the mask that they gave
+  std::uint32_t mask;     // of those, the lanes that have not exited
+  std::uint32_t arrived;
+  Loc where;              // the first lane's
+  /// Performs the operation for all lanes of the group, in the lane that came last, and returns those that go on.
+  std::uint32_t (*complete)(Warp&, const Group&);
+};
+
+struct AsyncCopy {
+  void* dst;
+  const void* src;
+  std::uint8_t bytes, src_bytes;
+  bool done;              // early mode
+  unsigned group;
+  Loc where;
+};
+
+struct Thread {
+  Fiber* fiber;
+  Block* block;
+  Warp* warp;
+  unsigned number, lane;           // in the block, in the warp
+  uint3 index;
+  void* operands = nullptr;        // of the warp operation that it waits in
+  Loc where;                       // of the last operation that could wait
+  int barrier = -1;                // >= 0: its warp waits at this block barrier
+  std::vector<AsyncCopy> copies;   // issued, not completed, in order
+  unsigned committed = 0;          // groups of them
+};
+
+struct Warp {
+  Block* block;
+  unsigned number;                 // in the scheduler
+  Thread* threads;
+  std::uint32_t exist, live;       // lanes that the block has, that have not exited
+  std::vector<Group> groups;
+  std::uint8_t generation[kWarp];  // of __syncwarp groups led by that lane
+};
+
+struct Barrier {
+  unsigned expected = 0, arrived = 0;          // threads
+  std::uint32_t warps = 0;                     // that have arrived in this phase
+  std::uint32_t waiting = 0;                   // of those, the ones that wait
+  unsigned phase = 0, predicates = 0, result[2] = {};
+  Op op = Op::bar_sync;
+  Loc where;                                   // the first arrival's
+};
+
+/// Addresses that stand for what is synchronised, never reused in a launch.
+struct SyncAddresses {
+  char barrier[kBarriers][2];
+  char warp[kWarp][kWarp][2];
+  char fence;
+};
+
+struct Block {
+  Scheduler* scheduler;
+  uint3 index;
+  Thread* threads;                 // `size` of them
+  Warp* warps;
+  unsigned size, warp_count;
+  unsigned char* shared;
+  std::size_t shared_bytes;
+  Barrier barriers[kBarriers];
+  std::unique_ptr<unsigned char[]> shared_memory;   // guard, data, guard
+  std::unique_ptr<SyncAddresses> sync;
+};
+
+/// The simulated thread that runs on this OS thread now; null in the scheduler and outside of launches.
+extern constinit thread_local Thread* current;
+
+/// Runs clusters of blocks, one after the other, on one OS thread.
+class Scheduler {
+ public:
+  explicit Scheduler(LaunchContext& launch);
+  ~Scheduler();
+  /// Runs the blocks first..first+count-1 of the grid to their end. Throws Report.
+  void run(std::uint64_t first, unsigned count);
+
+  /// From a simulated thread that is ready or waits: lets the next one run.
+  void yield();
+  /// From a simulated thread: it makes this report, and the launch ends.
+  [[noreturn]] void fail(const Report& report);
+  void wake(const Warp& warp, std::uint32_t lanes) { ready_.add(warp.number, lanes); }
+
+  const LaunchContext& launch() const { return launch_; }
+  Statistics statistics;
+
+ private:
+  void start(std::uint64_t first, unsigned count);
+  void start_block(Block& block, std::uint64_t index);
+  void finish();
+  void leave(Thread& self, bool ends);
+  Thread* next();
+  static void thread_main(boost::context::detail::transfer_t transfer);
+
+  LaunchContext& launch_;
+  std::vector<Block> blocks_;
+  std::vector<Warp> warps_;
+  std::vector<Thread> threads_;
+  ReadySet ready_;
+  unsigned alive_ = 0;
+  Fiber main_;
+  char started_ = 0;  // sanitizer: a thread begins after what this OS thread, which learns nothing from blocks, has done
+  std::optional<Report> report_;
+  std::vector<Fiber*> retired_;                                  // sanitizer: kept until the launch ends
+  std::vector<std::unique_ptr<SyncAddresses>> retired_sync_;
+  std::vector<std::unique_ptr<unsigned char[]>> retired_shared_;
+};
+
+/// Entry of a library function that a kernel calls: finds the calling thread, hides the library from ThreadSanitizer.
+/// Throws std::logic_error outside of a kernel.
+class Entry {
+ public:
+  Entry(const char* name, void* caller) : self(require(name)), scope_(caller) { ++self.fiber->scopes; }
+  ~Entry() { --self.fiber->scopes; }
+  Thread& self;
+
+ private:
+  static Thread& require(const char* name);
+  tsan::Scope scope_;
+};
+
+// ---- warp.cpp ----
+/// Waits until all lanes of `mask` have come to the operation; the last one performs it.
+void collective(Thread& self, Op op, std::uint32_t mask, void* operands, const Loc& where,
+                std::uint32_t (*complete)(Warp&, const Group&));
+/// The thread takes part in nothing any more.
+void leave_warp(Thread& self);
+template <class T>
+T& operands(const Warp& warp, unsigned lane) {
+  return *static_cast<T*>(warp.threads[lane].operands);
+}
+template <class F>
+void for_each_lane(std::uint32_t mask, F f) {
+  for (; mask; mask &= mask - 1) f(unsigned(std::countr_zero(mask)));
+}
+
+// ---- async_copy.cpp ----
+void check_copies_at_exit(Thread& self);
+
+// ---- instructions.cpp ----
+/// The memory behind a shared address, or a report.
+void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
+                    const Loc& where);
+
+// ---- report.cpp ----
+std::string place(const Loc& where);
+std::string lanes(std::uint32_t mask);
+std::string hex(std::uint64_t value);
+std::string block_name(const Block& block);
+/// Ends the launch: `what` happened in `self` at `where`; `rule` is what it broke.
+[[noreturn]] void fail(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule);
+Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks);
+/// A plain store hit the guard band of the shared memory, `offset` bytes from its begin.
+Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset);
+/// Throws Report for a launch that no device would start.
+void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* name);
+
+}  // namespace grout::sim
