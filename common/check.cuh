@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -67,26 +69,14 @@ inline std::string describe(const StoredMatrix& m) {
 }
 
 GROUT_HD float load_element(ElementType type, const void* base, int64_t index) {
-  switch (type) {
-    case ElementType::bf16:
-      return to_float(static_cast<const bf16*>(base)[index]);
-    case ElementType::f16:
-      return to_float(static_cast<const f16*>(base)[index]);
-    default:
-      return static_cast<const float*>(base)[index];
-  }
+  if (type == ElementType::bf16) return to_float(static_cast<const bf16*>(base)[index]);
+  if (type == ElementType::f16) return to_float(static_cast<const f16*>(base)[index]);
+  return static_cast<const float*>(base)[index];
 }
 GROUT_HD void store_element(ElementType type, void* base, int64_t index, float value) {
-  switch (type) {
-    case ElementType::bf16:
-      static_cast<bf16*>(base)[index] = bf16(value);
-      break;
-    case ElementType::f16:
-      static_cast<f16*>(base)[index] = f16(value);
-      break;
-    default:
-      static_cast<float*>(base)[index] = value;
-  }
+  if (type == ElementType::bf16) static_cast<bf16*>(base)[index] = bf16(value);
+  if (type == ElementType::f16) static_cast<f16*>(base)[index] = f16(value);
+  if (type == ElementType::f32) static_cast<float*>(base)[index] = value;
 }
 
 // What fills a matrix: uniform in [-1, 1), or integers of absolute value <= range. The value of a logical element depends
@@ -144,8 +134,10 @@ class DeviceBuffer {
  public:
   explicit DeviceBuffer(size_t bytes, size_t misalignment = 0, unsigned char guard_byte = kPoison, size_t guard = 256)
       : bytes_(bytes), front_((guard + 255) / 256 * 256 + misalignment), back_(guard), guard_byte_(guard_byte) {
-    require_success(cudaMalloc(&allocation_, std::max<size_t>(front_ + bytes + back_, 1)), "cudaMalloc");
-    require_success(cudaMemset(allocation_, guard_byte, front_ + bytes + back_), "cudaMemset");
+    void* memory = nullptr;
+    require_success(cudaMalloc(&memory, std::max<size_t>(front_ + bytes + back_, 1)), "cudaMalloc");
+    allocation_.reset(static_cast<unsigned char*>(memory));
+    require_success(cudaMemset(memory, guard_byte, front_ + bytes + back_), "cudaMemset");
     require_success(cudaMemset(data(), kPoison, bytes), "cudaMemset");
   }
   // The memory of one host matrix, uploaded, at the matrix's offset.
@@ -154,11 +146,8 @@ class DeviceBuffer {
                      guard) {
     upload(m.bytes.data());
   }
-  DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept { return swap(other), *this; }
-  ~DeviceBuffer() { (void)cudaFree(allocation_); }
 
-  void* data() const { return static_cast<unsigned char*>(allocation_) + front_; }
+  void* data() const { return allocation_.get() + front_; }
   template <class T>
   T* as() const {
     return static_cast<T*>(data());
@@ -174,7 +163,7 @@ class DeviceBuffer {
   Status check_guards(const std::string& name) const {
     require_success(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     std::vector<unsigned char> band(front_ + back_);
-    const auto* base = static_cast<const unsigned char*>(allocation_);
+    const unsigned char* base = allocation_.get();
     require_success(cudaMemcpy(band.data(), base, front_, cudaMemcpyDeviceToHost), "download");
     require_success(cudaMemcpy(band.data() + front_, base + front_ + bytes_, back_, cudaMemcpyDeviceToHost),
                     "download");
@@ -193,13 +182,12 @@ class DeviceBuffer {
   }
 
  private:
-  void swap(DeviceBuffer& other) noexcept {
-    std::swap(allocation_, other.allocation_), std::swap(bytes_, other.bytes_), std::swap(front_, other.front_);
-    std::swap(back_, other.back_), std::swap(guard_byte_, other.guard_byte_);
-  }
-  void* allocation_ = nullptr;
-  size_t bytes_ = 0, front_ = 0, back_ = 0;
-  unsigned char guard_byte_ = kPoison;
+  struct Free {
+    void operator()(unsigned char* memory) const { (void)cudaFree(memory); }
+  };
+  std::unique_ptr<unsigned char, Free> allocation_;
+  size_t bytes_, front_, back_;
+  unsigned char guard_byte_;
 };
 
 // ---- what a result may be ----
@@ -209,9 +197,9 @@ class DeviceBuffer {
 // magnitude = |alpha| * sum |a*b| + |beta*c|. Products of two bf16 or f16 are exact in fp32; the sum is not. Model of one
 // step that adds 8 products to the accumulator (tensor cores add 8 or 16 at once): each of the 9 addends is cut off at
 // one extra bit below the ulp of the largest (9 * 2^-24), then the sum is cut off at fp32 (2^-23), all relative to a
-// running magnitude that never exceeds the final one. Adding in sequence with rounding, or an fp32 FMA per product
-// (8 * 2^-24), stays below that. After it: three roundings for alpha, beta and their sum, the fp64 reference's own
-// K * 2^-52, and underflow of each addend. First order in 2^-23; the sum is of fp32 range.
+// running magnitude that never exceeds the final one. Rounding each fp32 product and adding in any sequence, 8 * 2^-24
+// a step and 2^-24 once, stays below that. After it: three roundings for alpha, beta and their sum, the fp64 reference's
+// own K * 2^-52, and underflow of each addend. To first order in 2^-23.
 GROUT_HD double accumulation_error(int64_t k, double magnitude) {
   const double steps = static_cast<double>((k + 7) / 8), terms = static_cast<double>(k);
   return magnitude * (steps * (9 * 0x1p-24 + 0x1p-23) + 3 * 0x1p-24 + terms * 0x1p-52) + (terms + 3) * 0x1p-126;
@@ -243,8 +231,8 @@ inline int exact_range(int64_t k, double alpha = 1, double beta = 0) {
 // ---- the CPU reference ----
 
 struct Reference {
-  int64_t batch = 0, m = 0, n = 0, k = 0;
-  std::vector<double> value, magnitude;  // [batch][m][n]
+  int64_t batch = 0, m = 0, n = 0, k = 0;  // k = 0 also where alpha = 0
+  std::vector<double> value, magnitude;    // [batch][m][n]
 };
 
 // alpha * A * B + beta * C in fp64; A is logical M x K, B is K x N. alpha = 0 or K = 0 reads neither A nor B, beta = 0
@@ -252,8 +240,8 @@ struct Reference {
 inline Reference reference_gemm(const HostMatrix& a, const HostMatrix& b, const HostMatrix* c, float alpha,
                                 float beta) {
   constexpr int64_t kCols = 32, kRows = 16;  // one panel of B against a strip of A
-  Reference ref{a.layout.batch, a.layout.rows, b.layout.cols, a.layout.cols, {}, {}};
-  const int64_t m = ref.m, n = ref.n, k = alpha == 0 ? 0 : ref.k, panels = (n + kCols - 1) / kCols;
+  Reference ref{a.layout.batch, a.layout.rows, b.layout.cols, alpha == 0 ? 0 : a.layout.cols, {}, {}};
+  const int64_t m = ref.m, n = ref.n, k = ref.k, panels = (n + kCols - 1) / kCols;
   ref.value.resize(static_cast<size_t>(ref.batch * m * n));
   ref.magnitude.resize(ref.value.size());
   std::vector<double> wide_a(static_cast<size_t>(m * k)), wide_b(static_cast<size_t>(panels * k * kCols));
