@@ -85,6 +85,9 @@ inline Status gpu_usable() {
   return count > 0 ? Status{} : unsupported("no usable GPU: the driver lists none");
 }
 
+// Nothing to set on a GPU.
+inline void set_simulated_sms(int) {}
+
 // The block's dynamic shared memory as a T. Aligned to 1024 bytes, the span of the widest swizzle.
 template <class T> __device__ __forceinline__ T& dynamic_shared() {
   extern __shared__ __align__(1024) unsigned char grout_dynamic_shared_memory[];
@@ -129,6 +132,9 @@ inline constexpr bool kSimulatedBuild = true;
 
 inline Status gpu_usable() { return unsupported("this program was built for the simulated device"); }
 
+// How many multiprocessors the simulated device reports.
+inline void set_simulated_sms(int sms) { sim::options().sms = sms; }
+
 template <class T> T& dynamic_shared() { return *static_cast<T*>(sim::dynamic_shared()); }
 
 // Runs every block to completion before it returns. A Report of the simulated device becomes a device error.
@@ -146,7 +152,7 @@ Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t share
           auto& c = *static_cast<Call*>(context);
           std::apply([&](auto&... value) { c.kernel(value...); }, c.values);
         },
-        &call, reinterpret_cast<const void*>(kernel));
+        &call, reinterpret_cast<const void*>(kernel), "kernel");
   } catch (const sim::Report& report) {
     return {Code::device_error, report.what()};
   }

@@ -6,6 +6,7 @@
 // Chooses kernel, path and tile by problem and device. Asynchronous: never synchronises, capturable in a graph,
 // thread-safe, the same bits every time. Whatever it cannot do is refused before anything is launched or written.
 #pragma once
+#include <array>
 #include <span>
 #include <string>
 
@@ -74,7 +75,7 @@ constexpr GemmMmaVariant<T> gemm_variant(double rate, int blocks_per_sm) {
           blocks_per_sm, &gemm_mma_kernel<T, TransA, TransB, Path, Tile>};
 }
 template <class T, bool TransA, bool TransB> struct GemmVariants {
-  static inline const GemmMmaVariant<T> list[] = {
+  static inline const std::array<GemmMmaVariant<T>, 8> list = {{
       gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileLarge>(1.0, 1),
       gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileMedium>(0.95, 2),
       gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileSmall>(0.6, 4),
@@ -83,7 +84,7 @@ template <class T, bool TransA, bool TransB> struct GemmVariants {
       gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileSmall>(0.6, 4),
       gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileMediumRealign>(1.0, 1),
       gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileSmall>(0.6, 3),
-  };
+  }};
 };
 
 inline std::string text(int64_t value) { return std::to_string(value); }
@@ -108,21 +109,24 @@ inline bool byte_range(const void* base, int64_t rows, int64_t cols, int64_t ld,
   return true;
 }
 
-// Refuses an operand that cannot be addressed. `row` is the number of elements in a stored row.
-inline Status check_operand(const char* name, const char* ld_name, const void* pointer, int64_t rows, int64_t row,
-                            int64_t ld, int64_t batch, int64_t batch_stride, ElementType type, bool used,
-                            ByteRange& range) {
+// Refuses a pitch smaller than the stored row (`row` elements) and addresses beyond 63 bits.
+inline Status check_pitch(const char* name, const char* ld_name, int64_t rows, int64_t row, int64_t ld, int64_t batch,
+                          int64_t batch_stride, ElementType type) {
   if (ld < row)
     return invalid(std::string(ld_name) + "=" + text(ld) + " is smaller than the stored row of " + name + " (" + text(row) +
                    " elements)");
-  if (!used) return {};
+  ByteRange range;
+  if (rows > 0 && row > 0 && batch > 0 && !byte_range(nullptr, rows, row, ld, batch, batch_stride, element_bytes(type), range))
+    return invalid(std::string(name) + " with " + text(rows) + " rows, " + ld_name + "=" + text(ld) + " and " + text(batch) +
+                   " matrices exceeds 63-bit addresses");
+  return {};
+}
+// Refuses a pointer that cannot be accessed.
+inline Status check_pointer(const char* name, const void* pointer, ElementType type) {
   if (pointer == nullptr) return invalid(std::string(name) + " is null but would be accessed");
   if (reinterpret_cast<uintptr_t>(pointer) % element_bytes(type) != 0)
     return invalid(std::string(name) + " is not aligned to its " + element_name(type) + " elements of " +
                    text(static_cast<int64_t>(element_bytes(type))) + " bytes");
-  if (!byte_range(pointer, rows, row, ld, batch, batch_stride, element_bytes(type), range))
-    return invalid(std::string(name) + " with " + text(rows) + " rows, " + ld_name + "=" + text(ld) + " and " + text(batch) +
-                   " matrices exceeds 63-bit addresses");
   return {};
 }
 
@@ -185,23 +189,32 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
 }
 }  // namespace detail
 
-// Refuses what `gemm` cannot do; device-independent.
-inline Status gemm_check(const GemmArguments& g) {
+// Refuses extents, pitches and batches that `gemm` cannot do, whatever the addresses.
+inline Status gemm_check_extents(const GemmArguments& g) {
   using detail::text;
   if (g.m < 0 || g.n < 0 || g.k < 0)
     return invalid("extents must be at least 0: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(g.k));
   if (g.batch < 0) return invalid("batch=" + text(g.batch) + " must be at least 0");
   if (g.type == ElementType::f32) return invalid("A and B of type f32 are not built yet: bf16 and f16 exist");
-  const bool empty = g.m == 0 || g.n == 0 || g.batch == 0, reads_ab = !empty && g.k > 0 && g.alpha != 0;
-  const bool reads_c = !empty && g.beta != 0;
-  detail::ByteRange a, b, c, d;
   const int64_t rows_a = g.trans_a ? g.k : g.m, row_a = g.trans_a ? g.m : g.k;
   const int64_t rows_b = g.trans_b ? g.n : g.k, row_b = g.trans_b ? g.k : g.n;
-  if (Status s = detail::check_operand("A", "lda", g.a, rows_a, row_a, g.lda, g.batch, g.batch_a, g.type, reads_ab, a); !s) return s;
-  if (Status s = detail::check_operand("B", "ldb", g.b, rows_b, row_b, g.ldb, g.batch, g.batch_b, g.type, reads_ab, b); !s) return s;
-  if (Status s = detail::check_operand("C", "ldc", g.c, g.m, g.n, g.ldc, g.batch, g.batch_c, g.out, reads_c, c); !s) return s;
-  if (Status s = detail::check_operand("D", "ldc", g.d, g.m, g.n, g.ldc, g.batch, g.batch_d, g.out, !empty, d); !s) return s;
-  if (empty) return {};
+  if (Status s = detail::check_pitch("A", "lda", rows_a, row_a, g.lda, g.batch, g.batch_a, g.type); !s) return s;
+  if (Status s = detail::check_pitch("B", "ldb", rows_b, row_b, g.ldb, g.batch, g.batch_b, g.type); !s) return s;
+  if (Status s = detail::check_pitch("C", "ldc", g.m, g.n, g.ldc, g.batch, g.batch_c, g.out); !s) return s;
+  if (Status s = detail::check_pitch("D", "ldc", g.m, g.n, g.ldc, g.batch, g.batch_d, g.out); !s) return s;
+  return {};
+}
+
+// Refuses what `gemm` cannot do; device-independent.
+inline Status gemm_check(const GemmArguments& g) {
+  using detail::text;
+  if (Status s = gemm_check_extents(g); !s) return s;
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return {};
+  const bool reads_ab = g.k > 0 && g.alpha != 0, reads_c = g.beta != 0;
+  if (Status s = reads_ab ? detail::check_pointer("A", g.a, g.type) : Status{}; !s) return s;
+  if (Status s = reads_ab ? detail::check_pointer("B", g.b, g.type) : Status{}; !s) return s;
+  if (Status s = reads_c ? detail::check_pointer("C", g.c, g.out) : Status{}; !s) return s;
+  if (Status s = detail::check_pointer("D", g.d, g.out); !s) return s;
   if (g.batch > 1) {
     const int64_t step = g.batch_d < 0 ? -g.batch_d : g.batch_d;
     const bool apart = step >= (g.m - 1) * g.ldc + g.n, interleaved = step >= g.n && (g.batch - 1) * step + g.n <= g.ldc;
@@ -209,8 +222,18 @@ inline Status gemm_check(const GemmArguments& g) {
       return invalid("matrices of D overlap: batch stride " + text(g.batch_d) + " with M=" + text(g.m) + " N=" + text(g.n) +
                      " ldc=" + text(g.ldc));
   }
+  const auto range = [&](const void* base, int64_t rows, int64_t row, int64_t ld, int64_t batch_stride, ElementType type) {
+    detail::ByteRange bytes;
+    (void)detail::byte_range(base, rows, row, ld, g.batch, batch_stride, element_bytes(type), bytes);
+    return bytes;
+  };
+  const detail::ByteRange a = range(g.a, g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k, g.lda, g.batch_a, g.type);
+  const detail::ByteRange b = range(g.b, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n, g.ldb, g.batch_b, g.type);
+  const detail::ByteRange c = range(g.c, g.m, g.n, g.ldc, g.batch_c, g.out);
+  const detail::ByteRange d = range(g.d, g.m, g.n, g.ldc, g.batch_d, g.out);
   if (reads_ab && (d.overlaps(a) || d.overlaps(b)))
-    return invalid(std::string("D overlaps ") + (d.overlaps(a) ? "A" : "B") + ": it may overlap no operand but C, and C only as a whole");
+    return invalid(std::string("D overlaps ") + (d.overlaps(a) ? "A" : "B") +
+                   ": it may overlap no operand but C, and C only as a whole");
   if (reads_c && d.overlaps(c) && !(g.c == g.d && (g.batch == 1 || g.batch_c == g.batch_d)))
     return invalid("D overlaps C without being C: pass the same pointer and batch stride, or separate memory");
   return {};

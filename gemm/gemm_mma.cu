@@ -1,0 +1,104 @@
+// Runs the bounded warp-MMA GEMM on one problem, checks it, times it.   gemm_mma 65 97 73 --layout nt --lda 80
+#include <cstdio>
+#include <exception>
+
+#include "common/args.h"
+#include "common/verify.cuh"
+#include "gemm/gemm.cuh"
+
+namespace {
+using namespace grout;
+
+struct LayoutChoice {
+  bool trans_a, trans_b;
+  bool operator==(const LayoutChoice&) const = default;
+};
+
+int run(int argc, char** argv) {
+  Args args(argc, argv, "Bounded GEMM: D = alpha * A * B + beta * C, fp32 accumulation, any shape, pitch and alignment.");
+  const int64_t m = args.positional("M", "rows of A and D");
+  const int64_t n = args.positional("N", "columns of B and D");
+  const int64_t k = args.positional("K", "columns of A, rows of B");
+  const auto layout = args.choice<LayoutChoice>(
+      "layout", "A, then B: n row-major, t stored transposed",
+      {{"nn", {false, false}}, {"nt", {false, true}}, {"tn", {true, false}}, {"tt", {true, true}}}, {false, false});
+  const auto type = args.choice<ElementType>(
+      "type", "of A and B", {{"bf16", ElementType::bf16}, {"f16", ElementType::f16}, {"f32", ElementType::f32, false}},
+      ElementType::bf16);
+  const auto out = args.choice<ElementType>(
+      "out", "of C and D; default: the type of A and B",
+      {{"bf16", ElementType::bf16}, {"f16", ElementType::f16}, {"f32", ElementType::f32}}, type);
+  const int64_t lda = args.integer("lda", "elements between stored rows of A; default: compact", layout.trans_a ? m : k);
+  const int64_t ldb = args.integer("ldb", "the same for B", layout.trans_b ? k : n);
+  const int64_t ldc = args.integer("ldc", "the same for C and D", n);
+  const int64_t offset = args.integer("offset", "of every operand's base from a 256-byte boundary, in elements", 0, 0, 1 << 20);
+  const int64_t offset_a = args.integer("offset-a", "of A alone", offset, 0, 1 << 20);
+  const int64_t offset_b = args.integer("offset-b", "of B alone", offset, 0, 1 << 20);
+  const int64_t offset_c = args.integer("offset-c", "of C alone", offset, 0, 1 << 20);
+  const auto alpha = static_cast<float>(args.number("alpha", "factor of A * B", 1));
+  const auto beta = static_cast<float>(args.number("beta", "factor of C; 0 does not read it", 0));
+  const int64_t batch = args.integer("batch", "matrices, one behind the other", 1, 0);
+  const auto bounds = args.choice<GemmBounds>(
+      "bounds", "false: the aligned path or a refusal; true: never the aligned path",
+      {{"auto", GemmBounds::automatic}, {"true", GemmBounds::checked}, {"false", GemmBounds::none}}, GemmBounds::automatic);
+  const CommonOptions options = common_options(args, {{"auto", "auto"}, {"mma", "mma"}, {"wgmma", "wgmma", false},
+                                                      {"tcgen05", "tcgen05", false}, {"simt", "simt", false}});
+  // The problem is checked before anything is allocated: addresses that any non-null operand has.
+  GemmArguments g{.m = m, .n = n, .k = k, .type = type, .out = out, .trans_a = layout.trans_a, .trans_b = layout.trans_b,
+                  .lda = lda, .ldb = ldb, .ldc = ldc, .alpha = alpha, .beta = beta, .batch = batch, .bounds = bounds};
+  if (const std::optional<int> done = args.finish()) return *done;
+  if (const Status status = gemm_check_extents(g); !status) {
+    std::fprintf(stderr, "%s\n", status.message.c_str());
+    return exit_code(status);
+  }
+  const Status usable = gpu_usable();
+  if (const std::optional<int> done = choose_device(options.device, kSimulatedBuild, bool(usable), usable.message, argv))
+    return *done;
+  set_simulated_sms(options.sim_sms);
+
+  const StoredMatrix a = stored(type, m, k, layout.trans_a, lda, offset_a, batch);
+  const StoredMatrix b = stored(type, k, n, layout.trans_b, ldb, offset_b, batch);
+  const StoredMatrix c = stored(out, m, n, false, ldc, offset_c, batch);
+  Fill fill{options.data == Data::integers, options.seed, 4};
+  if (fill.integers) {
+    fill.range = exact_range(k, alpha, beta);
+    if (fill.range == 0 || alpha != static_cast<float>(static_cast<int>(alpha)) || beta != static_cast<float>(static_cast<int>(beta))) {
+      std::fprintf(stderr, "--data integers needs integer --alpha and --beta and sums below 2^24: K=%lld alpha=%g beta=%g\n",
+                   static_cast<long long>(k), alpha, beta);
+      return 2;
+    }
+  }
+  GemmFixture fixture(a, b, c, alpha, beta, fill);
+  g.a = fixture.device_a.data(), g.b = fixture.device_b.data(), g.c = beta == 0 ? nullptr : fixture.device_c.data();
+  g.d = fixture.device_c.data();
+  g.batch_a = a.batch_stride, g.batch_b = b.batch_stride, g.batch_c = g.batch_d = c.batch_stride;
+
+  GemmChoice choice;
+  if (const Status status = gemm(g, nullptr, &choice); !status) {
+    std::fprintf(stderr, "%s\n", status.message.c_str());
+    return exit_code(status);
+  }
+  std::printf("path: %s (%s), tile %dx%dx%d, %lld tiles\n", gemm_path_name(choice.path), choice.reason, choice.tile_m,
+              choice.tile_n, choice.tile_k, static_cast<long long>(choice.tiles));
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch);
+  const Comparison comparison = verify_gemm(fixture, m * n * k * batch, "gemm_mma");
+  RunResult result{.pass = comparison.pass(), .kernel = "mma", .device = kSimulatedBuild ? "sim" : "gpu",
+                   .path = gemm_path_name(choice.path), .extents = {{"M", m}, {"N", n}, {"K", k}},
+                   .error = comparison.max_error, .bound = comparison.bound};
+  if (!result.pass) {
+    std::fprintf(stderr, "%s\n", comparison.message.c_str());
+  } else {
+    const std::string shape = std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+    fixture.reset();
+    result.time_us = time_gemm(fixture, "mma", shape, flops, [&](cudaStream_t s) { return gemm(g, s); });
+  }
+  return report(result, options, argc, argv);
+}
+}  // namespace
+
+int main(int argc, char** argv) try {
+  return run(argc, argv);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
