@@ -1,6 +1,6 @@
 // References and comparisons that stay on the GPU: for sizes at which the CPU is too slow, and for millions of small cases.
 //
-// Only files compiled by nvcc include this; they link cuBLAS. The fp64 reference here is itself sampled against the CPU.
+// Included by GPU code only. Its programs link cuBLAS. The fp64 reference here is itself sampled against the CPU.
 // Failures to run anything throw std::runtime_error; a cuBLAS call that cannot be made is a Status.
 #pragma once
 #include <cublas_v2.h>
@@ -36,6 +36,7 @@ inline cublasHandle_t cublas_handle() {
 
 // C = alpha * A * B + beta * C with fp32 accumulation (fp32 operands: no TF32); pointers to the matrices' bases. cuBLAS
 // takes column-major matrices, and a row-major matrix is its transpose in column-major: so C^T = B^T * A^T.
+// In its default mode, the one users get, cuBLAS may split K and add the parts in C's type.
 inline Status cublas_gemm(const StoredMatrix& a, const void* a_data, const StoredMatrix& b, const void* b_data,
                           const StoredMatrix& c, void* c_data, float alpha, float beta, cudaStream_t stream) {
   const auto cuda_type = [](ElementType t) {
