@@ -1,0 +1,41 @@
+// The one place in the tests where the GEMM kernels are instantiated.
+#include "tests/kernels/gemm_call.cuh"
+
+#include "gemm/gemm.cuh"
+
+namespace grout::test {
+
+Status run_gemm(const GemmCall& x, cudaStream_t stream, GemmChosen* chosen) {
+  GemmArguments g;
+  g.m = x.m, g.n = x.n, g.k = x.k, g.type = x.type, g.out = x.out, g.trans_a = x.trans_a, g.trans_b = x.trans_b;
+  g.a = x.a, g.b = x.b, g.c = x.c, g.d = x.d, g.lda = x.lda, g.ldb = x.ldb, g.ldc = x.ldc;
+  g.alpha = x.alpha, g.beta = x.beta, g.batch = x.batch;
+  g.batch_a = x.batch_a, g.batch_b = x.batch_b, g.batch_c = x.batch_c, g.batch_d = x.batch_d;
+  g.bounds = x.bounds == CallBounds::automatic ? GemmBounds::automatic
+             : x.bounds == CallBounds::checked ? GemmBounds::checked
+                                               : GemmBounds::none;
+  if (chosen == nullptr) return gemm(g, stream);
+  GemmChoice choice;
+  Status status = gemm(g, stream, &choice);
+  *chosen = {choice.kernel, gemm_path_name(choice.path), choice.tile_m, choice.tile_n, choice.tiles};
+  return status;
+}
+
+namespace {
+template <class T> void append(std::vector<ReachableKernel>& all) {
+  for (const bool trans_a : {false, true})
+    for (const bool trans_b : {false, true})
+      for (const auto& v : detail::gemm_mma_variants<T>(trans_a, trans_b))
+        all.push_back({reinterpret_cast<const void*>(v.kernel), element_type<T>, trans_a, trans_b,
+                       gemm_path_name(v.path), v.tile_m, v.tile_n});
+}
+}  // namespace
+
+std::vector<ReachableKernel> reachable_gemm_kernels() {
+  std::vector<ReachableKernel> all;
+  append<bf16>(all);
+  append<f16>(all);
+  return all;
+}
+
+}  // namespace grout::test

@@ -1,0 +1,401 @@
+// The GEMM on the simulated device: seeded cases over every factor of its contract, published bug reports as cases,
+// refusals, and proof that every kernel which the host entry can reach was run.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <limits>
+#include <set>
+
+#include "tests/kernels/gemm_call.cu"
+#include "tests/kernels/gemm_cases.cuh"
+
+namespace grout::test {
+namespace {
+
+bool thread_sanitizer() { return sim::sanitizer() == sim::Sanitizer::thread; }
+bool address_sanitizer() { return sim::sanitizer() == sim::Sanitizer::address; }
+// AddressSanitizer watches the ends of an allocation better than a guard band.
+size_t guard() { return address_sanitizer() ? 0 : 256; }
+
+class Gemm : public ::testing::Test {
+ protected:
+  void SetUp() override { saved_ = sim::options(); }
+  void TearDown() override { sim::options() = saved_; }
+
+ private:
+  sim::Options saved_;
+};
+class GemmSlow : public Gemm {
+ protected:
+  void SetUp() override {
+    Gemm::SetUp();
+    if (thread_sanitizer()) GTEST_SKIP() << "ThreadSanitizer runs the seeded cases only (1 ms a simulated thread)";
+  }
+};
+
+void use(const GemmCase& x) {
+  sim::options().schedule = sim::kSchedules[x.schedule % 5];
+  sim::options().asynchrony = sim::kAsynchronies[x.schedule / 5];
+  sim::options().seed = x.seed;
+  sim::options().sms = x.processors;
+}
+
+// Runs the case; false where anything about it is wrong.
+bool right(const GemmCase& x, GemmChosen* chosen = nullptr) {
+  use(x);
+  GemmData data(x, guard());
+  if (const Status status = run_gemm(data.call(), nullptr, chosen); !status) {
+    ADD_FAILURE() << describe(x) << ": " << status.message;
+    return false;
+  }
+  const Comparison result = data.verify();
+  EXPECT_TRUE(result.pass()) << result.message;
+  return result.pass();
+}
+
+int64_t small_tiles(const GemmCase& x) { return (x.m + 63) / 64 * ((x.n + 63) / 64) * x.batch; }
+
+TEST_F(Gemm, SeededCases) {
+  constexpr int kCases = 480, kLeast = 400, kThreadSanitizerCases = 24, kThreadSanitizerLeast = 20;
+  FactorCounts factors;
+  std::set<std::string> schedules;
+  int ran = 0, launched = 0, failed = 0;
+  for (GemmCase x : gemm_cases(kCases, 1)) {
+    if (thread_sanitizer()) {
+      // At most four blocks, and two schedules, of which the greedy one is best at meeting in the wrong order.
+      if (launched == kThreadSanitizerCases) break;
+      if (small_tiles(x) < 1 || small_tiles(x) > 4 || x.k < 8 || x.k > 130 || x.alpha == 0) continue;
+      x.schedule = launched % 3 == 2 ? 7 : launched % 3 == 1 ? 2 : 3;
+      x.processors = 4;
+    } else if (std::max({x.m, x.n, x.k}) >= 257 && ran % 4 != 0) {
+      // The largest extent in a quarter of its cases: it is slow, and reaches nothing that 130 does not.
+      for (int64_t* extent : {&x.m, &x.n, &x.k})
+        if (*extent >= 257) *extent = x.bounds == CallBounds::none || *extent % 32 == 0 ? 128 : 130;
+    }
+    GemmChosen chosen;
+    if (!right(x, &chosen) && ++failed > 10) FAIL() << "more than 10 cases failed";
+    ++ran;
+    launched += chosen.kernel != "none";
+    count_gemm_factors(factors, x, chosen);
+    schedules.insert(std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony));
+  }
+  std::printf("%d cases, %d of them launched a kernel, %zu schedules\n", ran, launched, schedules.size());
+  if (thread_sanitizer()) {
+    EXPECT_GE(launched, kThreadSanitizerLeast);
+    EXPECT_EQ(schedules, (std::set<std::string>{"warp_greedy late", "random late", "random early"}));
+    return;
+  }
+  factors.print();
+  expect_gemm_factors(factors, kGemmSizes);
+  EXPECT_EQ(factors.missing(), "") << "values that never occurred";
+  EXPECT_GE(ran, kLeast);
+  EXPECT_EQ(schedules.size(), 10u);
+}
+
+// The bytes of the output do not depend on what lies outside the logical operands.
+TEST_F(GemmSlow, PaddingChangesNoBit) {
+  int compared = 0;
+  for (const GemmCase& x : gemm_cases(60, 2, {1, 7, 17, 33, 64, 65, 97})) {
+    use(x);
+    std::vector<unsigned char> first;
+    for (const unsigned char padding : {kPoison, static_cast<unsigned char>(0), static_cast<unsigned char>(0x7f)}) {
+      GemmData data(x, guard(), padding);
+      ASSERT_TRUE(run_gemm(data.call(), nullptr));
+      if (first.empty()) first = data.output();
+      else EXPECT_EQ(first, data.output()) << describe(x) << " with padding " << int{padding};
+      ++compared;
+    }
+  }
+  std::printf("%d outputs compared\n", compared);
+}
+
+TEST_F(GemmSlow, RepeatsAreBitIdentical) {
+  GemmCase x;
+  x.m = 65, x.n = 97, x.k = 73, x.alpha = 0.5f, x.beta = -1, x.integers = false, x.in_place = false, x.out = ElementType::f32;
+  std::vector<unsigned char> first;
+  for (int i = 0; i < 200; ++i) {
+    x.schedule = i % 10;
+    use(x);
+    sim::options().seed = static_cast<uint64_t>(i);
+    GemmData data(x, guard());
+    ASSERT_TRUE(run_gemm(data.call(), nullptr));
+    if (i == 0) first = data.output();
+    ASSERT_EQ(first, data.output()) << "repeat " << i;
+  }
+}
+
+// ---- published reports ------------------------------------------------------------------------------------------
+
+// 16-byte accesses chosen by shape alone: bases 1 to 7 elements past alignment, each operand by itself.
+TEST_F(GemmSlow, MisalignedBases) {
+  for (int operand = 0; operand < 3; ++operand)
+    for (int64_t offset = 1; offset <= 7; ++offset)
+      for (int layout = 0; layout < 4; ++layout) {
+        GemmCase x;
+        x.m = x.n = x.k = 64, x.trans_a = layout & 1, x.trans_b = layout & 2;
+        (operand == 0 ? x.offset_a : operand == 1 ? x.offset_b : x.offset_c) = offset;
+        x.schedule = static_cast<int>(offset), x.seed = static_cast<uint64_t>(offset);
+        right(x);
+      }
+}
+
+// Odd extents: 2x3x4, 1x105x107 and 4x4x4, every layout and type, compact and padded.
+TEST_F(GemmSlow, OddExtents) {
+  const int64_t shapes[][3] = {{2, 3, 4}, {1, 105, 107}, {4, 4, 4}, {105, 1, 107}, {107, 105, 1}};
+  for (const auto& s : shapes)
+    for (int layout = 0; layout < 4; ++layout)
+      for (int64_t pad = 0; pad < 8; ++pad) {
+        GemmCase x;
+        x.m = s[0], x.n = s[1], x.k = s[2], x.trans_a = layout & 1, x.trans_b = layout & 2;
+        x.type = x.out = pad % 2 ? ElementType::bf16 : ElementType::f16;
+        x.pad_a = x.pad_b = x.pad_c = pad;
+        right(x);
+      }
+}
+
+// Last rows and columns never written: C starts as NaN, every element must be written.
+TEST_F(GemmSlow, ThousandSquareIsWrittenInFull) {
+  GemmCase x;
+  x.m = x.n = 1000, x.k = 8;
+  right(x);
+}
+
+// A tile larger than the problem, rows packed: a store past a row would land in the next one, inside the allocation.
+TEST_F(GemmSlow, TileLargerThanTheProblem) {
+  for (const int64_t m : {1, 3, 16, 31, 63})
+    for (const int64_t n : {1, 5, 16, 33, 63}) {
+      GemmCase x;
+      x.m = m, x.n = n, x.k = 8, x.out = n % 2 ? ElementType::f32 : ElementType::bf16;
+      x.schedule = static_cast<int>(n % 10);
+      right(x);
+    }
+}
+
+// The end of K reads into the next row, and NaN * 0 leaks: A has ones in row 0 and NaN in all others.
+TEST_F(GemmSlow, NaNInOtherRows) {
+  for (const int64_t pad : {0, 3, 7}) {
+    GemmCase x;
+    x.m = 32, x.k = 33, x.n = 64, x.batch = 16, x.pad_a = x.pad_b = x.pad_c = pad, x.out = ElementType::f32;
+    GemmData data(x, guard());
+    std::fill(data.a.bytes.begin(), data.a.bytes.end(), kPoison);
+    for (int64_t b = 0; b < x.batch; ++b)
+      for (int64_t i = 0; i < x.k; ++i) data.a.set(b, 0, i, 1.f);
+    data.device_a.upload(data.a.bytes.data());
+    ASSERT_TRUE(run_gemm(data.call(), nullptr));
+    HostMatrix got = data.d;
+    got.bytes = data.output();
+    for (int64_t b = 0; b < x.batch; ++b)
+      for (int64_t j = 0; j < x.n; ++j) {
+        float sum = 0;
+        for (int64_t i = 0; i < x.k; ++i) sum += data.b.get(b, i, j);
+        EXPECT_EQ(got.get(b, 0, j), sum) << "batch " << b << " column " << j << " pitch +" << pad;
+      }
+  }
+}
+
+// Short K ignored: the product of ones is exactly K. 24 is no multiple of the instruction's 16.
+TEST_F(GemmSlow, OnesGiveK) {
+  for (int64_t k = 1; k <= 65; ++k) {
+    GemmCase x;
+    x.m = x.n = 128, x.k = k, x.out = ElementType::f32, x.trans_b = k % 2, x.schedule = static_cast<int>(k % 10);
+    use(x);
+    GemmData data(x, guard());
+    for (HostMatrix* matrix : {&data.a, &data.b})
+      for (int64_t r = 0; r < matrix->layout.rows; ++r)
+        for (int64_t c = 0; c < matrix->layout.cols; ++c) matrix->set(0, r, c, 1.f);
+    data.device_a.upload(data.a.bytes.data()), data.device_b.upload(data.b.bytes.data());
+    ASSERT_TRUE(run_gemm(data.call(), nullptr));
+    HostMatrix got = data.d;
+    got.bytes = data.output();
+    for (int64_t r = 0; r < x.m; ++r)
+      for (int64_t c = 0; c < x.n; ++c) ASSERT_EQ(got.get(0, r, c), static_cast<float>(k)) << r << "," << c;
+  }
+}
+
+// K = 0 leaves the accumulator unwritten: groups of K 0, 8, 8, 0, 16; exactly 0 without products.
+TEST_F(GemmSlow, NoProducts) {
+  for (const int64_t k : {0, 8, 8, 0, 16})
+    for (const float beta : {0.f, -1.f})
+      for (const ElementType out : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
+        GemmCase x;
+        x.m = x.n = 16, x.k = k, x.beta = beta, x.out = out, x.null_unread = true;
+        right(x);
+      }
+}
+
+// alpha = 0 reads neither A nor B (both hold NaN); beta = 0 does not read C (NaN, or null). Whole and ragged tiles.
+TEST_F(GemmSlow, UnreadOperands) {
+  for (const int64_t extent : {64, 65})
+    for (const float alpha : {0.f, 1.f})
+      for (const float beta : {0.f, 1.f})
+        for (const bool null_unread : {false, true})
+          for (const bool in_place : {false, true}) {
+            GemmCase x;
+            x.m = x.n = extent, x.k = 64, x.alpha = alpha, x.beta = beta, x.null_unread = null_unread, x.in_place = in_place;
+            right(x);
+          }
+}
+
+// Nothing to compute: success without a launch, whatever the pointers.
+TEST_F(GemmSlow, EmptyOutputsLaunchNothing) {
+  for (const auto& [m, n, batch] : {std::tuple{0, 5, 1}, std::tuple{5, 0, 1}, std::tuple{5, 5, 0}, std::tuple{0, 0, 0}}) {
+    GemmCall g;
+    g.m = m, g.n = n, g.k = 4, g.batch = batch, g.lda = 4, g.ldb = g.ldc = 5;
+    GemmChosen chosen;
+    const Status status = run_gemm(g, nullptr, &chosen);
+    EXPECT_TRUE(status) << status.message;
+    EXPECT_EQ(chosen.kernel, "none");
+    EXPECT_EQ(chosen.tiles, 0);
+  }
+}
+
+TEST_F(GemmSlow, ManyTinyMatrices) {
+  GemmCase x;
+  x.m = 3, x.n = 2, x.k = 5, x.batch = 70, x.gap_a = 1, x.gap_c = 3, x.beta = 1, x.in_place = false;
+  right(x);
+}
+
+// 32-bit offsets: three rows of each operand, 2^30 + 7 elements apart. Only the pages that are touched exist.
+TEST_F(GemmSlow, RowsBeyondTwoToThe31Elements) {
+  constexpr int64_t kPitch = (int64_t{1} << 30) + 7;
+  constexpr size_t kBytes = static_cast<size_t>(2 * kPitch + 64) * 2;
+  bf16* memory[3];
+  for (bf16*& p : memory) {
+    void* mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) GTEST_SKIP() << "this machine does not map " << kBytes << " bytes";
+    p = static_cast<bf16*>(mapped);
+  }
+  const auto [a, b, d] = memory;
+  const auto value = [](int64_t r, int64_t c) { return static_cast<float>((r * 5 + c * 3) % 7 - 3); };
+  for (int64_t r = 0; r < 3; ++r)
+    for (int64_t c = 0; c < 3; ++c) a[r * kPitch + c] = bf16(value(r, c)), b[r * kPitch + c] = bf16(value(c, r));
+  for (int layout = 0; layout < 4; ++layout) {
+    GemmCall g;
+    g.m = g.n = g.k = 3, g.a = a, g.b = b, g.d = d, g.lda = g.ldb = g.ldc = kPitch;
+    g.trans_a = layout & 1, g.trans_b = layout & 2;
+    const Status status = run_gemm(g, nullptr);
+    ASSERT_TRUE(status) << status.message;
+    for (int64_t r = 0; r < 3; ++r)
+      for (int64_t c = 0; c < 3; ++c) {
+        float sum = 0;
+        for (int64_t k = 0; k < 3; ++k)
+          sum += (g.trans_a ? value(k, r) : value(r, k)) * (g.trans_b ? value(k, c) : value(c, k));
+        EXPECT_EQ(to_float(d[r * kPitch + c]), sum) << "layout " << layout << " at " << r << "," << c;
+      }
+  }
+  for (bf16* p : memory) munmap(p, kBytes);
+}
+
+// ---- refusals ---------------------------------------------------------------------------------------------------
+
+// What is refused says why, with the values, and leaves the output as it was.
+TEST_F(Gemm, RefusalsTouchNothing) {
+  struct Refusal {
+    const char* what;
+    void (*change)(GemmCall&);
+    std::vector<std::string> in_message;
+  };
+  const std::vector<Refusal> refusals = {
+      {"negative M", [](GemmCall& g) { g.m = -1; }, {"M=-1"}},
+      {"negative N", [](GemmCall& g) { g.n = -7; }, {"N=-7"}},
+      {"negative K", [](GemmCall& g) { g.k = -2; }, {"K=-2"}},
+      {"negative batch", [](GemmCall& g) { g.batch = -3; }, {"batch=-3"}},
+      {"short lda", [](GemmCall& g) { g.lda = 72; }, {"lda=72", "73"}},
+      {"short lda, transposed", [](GemmCall& g) { g.trans_a = true, g.lda = 64; }, {"lda=64", "65"}},
+      {"short ldb", [](GemmCall& g) { g.ldb = 96; }, {"ldb=96", "97"}},
+      {"short ldb, transposed", [](GemmCall& g) { g.trans_b = true, g.ldb = 72; }, {"ldb=72", "73"}},
+      {"short ldc", [](GemmCall& g) { g.ldc = 96; }, {"ldc=96", "97"}},
+      {"null A", [](GemmCall& g) { g.a = nullptr; }, {"A", "null"}},
+      {"null B", [](GemmCall& g) { g.b = nullptr; }, {"B", "null"}},
+      {"null C with beta", [](GemmCall& g) { g.beta = 1, g.c = nullptr; }, {"C", "null"}},
+      {"null D", [](GemmCall& g) { g.d = nullptr; }, {"D", "null"}},
+      {"half an element", [](GemmCall& g) { g.a = static_cast<const char*>(g.a) + 1; }, {"A", "bf16"}},
+      {"D is A", [](GemmCall& g) { g.a = g.d; }, {"D", "A"}},
+      {"D overlaps B", [](GemmCall& g) { g.b = static_cast<const bf16*>(g.d) + 100; }, {"D", "B"}},
+      {"D overlaps C", [](GemmCall& g) { g.beta = 1, g.c = static_cast<const bf16*>(g.d) + 1; }, {"D", "C"}},
+      {"matrices of D overlap", [](GemmCall& g) { g.batch = 2, g.batch_d = 5; }, {"D", "5"}},
+      {"D repeated", [](GemmCall& g) { g.batch = 2, g.batch_d = 0; }, {"D", "0"}},
+      {"type f32", [](GemmCall& g) { g.type = ElementType::f32; }, {"f32", "bf16"}},
+      {"bounds=false, ragged", [](GemmCall& g) { g.bounds = CallBounds::none, g.lda = g.ldb = g.ldc = 128; },
+       {"65", "97", "73"}},
+      {"bounds=false, pitch", [](GemmCall& g) { g.m = g.n = g.k = 64, g.bounds = CallBounds::none; }, {"73", "97"}},
+      {"bounds=false, base",
+       [](GemmCall& g) {
+         g.m = g.n = g.k = 64, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
+         g.a = static_cast<const bf16*>(g.a) + 1;
+       },
+       {"aligned"}},
+      {"an extent beyond addresses",
+       [](GemmCall& g) { g.lda = std::numeric_limits<int64_t>::max() / 4; },
+       {"lda="}},
+  };
+  GemmCase x;
+  x.m = 65, x.n = 97, x.k = 73, x.pad_a = 55, x.pad_b = 31, x.pad_c = 31;
+  for (const Refusal& refusal : refusals) {
+    GemmData data(x);
+    GemmCall g = data.call();
+    g.c = nullptr, g.lda = 73, g.ldb = g.ldc = 97;
+    refusal.change(g);
+    GemmChosen chosen;
+    const Status status = run_gemm(g, nullptr, &chosen);
+    EXPECT_EQ(status.code, Code::invalid) << refusal.what << ": " << status.message;
+    EXPECT_EQ(exit_code(status), 2) << refusal.what;
+    EXPECT_EQ(chosen.kernel, "none") << refusal.what;
+    EXPECT_EQ(status.message.find('\n'), std::string::npos) << refusal.what;
+    for (const std::string& text : refusal.in_message)
+      EXPECT_NE(status.message.find(text), std::string::npos) << refusal.what << " says: " << status.message;
+    EXPECT_EQ(data.output(), data.d.bytes) << refusal.what;
+  }
+}
+
+TEST_F(Gemm, RefusesADeviceThatIsTooOld) {
+  sim::options().compute_capability = 75;
+  GemmCase x;
+  GemmData data(x);
+  const Status status = run_gemm(data.call(), nullptr);
+  EXPECT_EQ(status.code, Code::unsupported);
+  EXPECT_EQ(exit_code(status), 77);
+  EXPECT_NE(status.message.find("7.5"), std::string::npos) << status.message;
+  EXPECT_EQ(data.output(), data.d.bytes);
+}
+
+// ---- coverage ---------------------------------------------------------------------------------------------------
+
+// Every kernel that the host entry can launch has been run, and was right. Problems are found that make the entry choose
+// each one not yet seen; if there are none, the kernel is unreachable and should not be built.
+TEST_F(GemmSlow, EveryReachableKernelRan) {
+  const std::vector<ReachableKernel> kernels = reachable_gemm_kernels();
+  std::set<const void*> distinct;
+  int steered = 0, before = 0;
+  for (const ReachableKernel& v : kernels) {
+    distinct.insert(v.address);
+    if (sim::launched_kernels().count(v.address)) {
+      ++before;
+      continue;
+    }
+    const int64_t multiples[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {2, 2, 1}, {3, 1, 1}, {1, 1, 3}, {1, 1, 9}, {1, 1, 5}};
+    for (const int processors : {1, 2, 4, 8})
+      for (const auto& [times_m, times_n, batch] : multiples) {
+        if (sim::launched_kernels().count(v.address)) continue;
+        const bool full = v.path == "aligned", realign = v.path == "realign";
+        GemmCase x;
+        x.m = v.tile_m * times_m - (full ? 0 : 1), x.n = v.tile_n * times_n - (full ? 0 : 3), x.k = full ? 64 : 40;
+        x.trans_a = v.trans_a, x.trans_b = v.trans_b, x.type = x.out = v.type, x.batch = batch;
+        const auto to_eight = [](int64_t row) { return (row + 7) / 8 * 8 - row; };
+        x.pad_a = realign ? 1 : to_eight(x.trans_a ? x.m : x.k), x.pad_b = realign ? 1 : to_eight(x.trans_b ? x.k : x.n);
+        x.processors = processors, x.schedule = steered % 10, x.seed = static_cast<uint64_t>(steered);
+        right(x);
+        ++steered;
+      }
+    EXPECT_TRUE(sim::launched_kernels().count(v.address))
+        << "no problem makes gemm() choose " << element_name(v.type) << " " << (v.trans_a ? "t" : "n")
+        << (v.trans_b ? "t" : "n") << " " << v.path << " " << v.tile_m << "x" << v.tile_n;
+  }
+  std::printf("%zu kernels can be reached: %d ran in the cases above, %d problems to reach the others\n", kernels.size(),
+              before, steered);
+  EXPECT_EQ(distinct.size(), kernels.size());
+  EXPECT_GE(kernels.size(), 24u);
+}
+
+}  // namespace
+}  // namespace grout::test
