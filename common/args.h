@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
@@ -48,7 +49,7 @@ class Args {
         const bool is_flag = std::find(flags.begin(), flags.end(), option.name) != flags.end();
         if (equals != std::string::npos) {
           option.value = word.substr(equals + 1);
-          if (is_flag) refuse("--" + option.name + " takes no value, '" + *option.value + "' was given");
+          if (is_flag) refuse("--" + option.name + " takes no value, '" + option.value + "' was given");
         } else if (!is_flag && i + 1 < argc && !std::string_view(argv[i + 1]).starts_with("--")) {
           option.value = argv[++i];
         }
@@ -81,7 +82,9 @@ class Args {
 
   // Finite numbers only.
   double number(const std::string& name, const std::string& meaning, double fallback) {
-    const auto text = take(name, "X", meaning, shortest(fallback));
+    char shown[32];
+    std::snprintf(shown, sizeof shown, "%g", fallback);
+    const auto text = take(name, "X", meaning, shown);
     if (!text) return fallback;
     double value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
@@ -109,21 +112,18 @@ class Args {
   // The value of one of the named choices.
   template <class E>
   E choice(const std::string& name, const std::string& meaning, const std::vector<Choice<E>>& choices, E fallback) {
-    std::string exist, names, fallback_name;
+    std::string exist, fallback_name;
     for (const auto& c : choices) {
       if (c.built) exist += (exist.empty() ? "" : ", ") + c.name;
-      if (c.built) names += (names.empty() ? "" : "|") + c.name;
       if (c.value == fallback) fallback_name = c.name;
     }
-    const auto text = take(name, names, meaning, fallback_name);
+    const auto text = take(name, "(" + exist + ")", meaning, fallback_name);
     if (!text) return fallback;
-    for (const auto& c : choices) {
-      if (c.name != *text) continue;
-      if (c.built) return c.value;
-      refuse("--" + name + " " + *text + " is not built yet: " + exist + " exist");
-      return fallback;
-    }
-    refuse("unknown --" + name + " '" + *text + "': " + exist + " exist");
+    const auto found =
+        std::find_if(choices.begin(), choices.end(), [&](const Choice<E>& c) { return c.name == *text; });
+    if (found != choices.end() && found->built) return found->value;
+    refuse(found == choices.end() ? "unknown --" + name + " '" + *text + "': " + exist + " exist"
+                                  : "--" + name + " " + *text + " is not built yet: " + exist + " exist");
     return fallback;
   }
 
@@ -164,38 +164,30 @@ class Args {
   static constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
 
   struct Option {
-    std::string name;
-    std::optional<std::string> value;
+    std::string name, value;
   };
-
-  static std::string shortest(double value) {
-    char text[32];
-    return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
-  }
 
   std::optional<std::string> take(const std::string& name, const std::string& form, const std::string& meaning,
                                   const std::string& fallback) {
     known_.push_back(name);
     lines_.push_back("  --" + name + " " + form + ": " + meaning + (fallback.empty() ? "" : " (" + fallback + ")"));
-    for (const auto& option : options_) {
-      if (option.name != name) continue;
-      if (!option.value || option.value->empty()) refuse("--" + name + " needs a value: " + form);
-      return option.value && !option.value->empty() ? option.value : std::nullopt;
-    }
-    return std::nullopt;
+    const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
+    if (found == options_.end()) return std::nullopt;
+    if (found->value.empty()) refuse("--" + name + " needs a value: " + form);
+    return found->value.empty() ? std::nullopt : std::optional(found->value);
   }
 
   std::optional<int64_t> parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high) {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::result_out_of_range)
-      refuse(what + " is " + text + ": integers of 64 bits are accepted");
-    else if (error != std::errc() || end != text.data() + text.size())
+    const std::string range =
+        (high == kMax ? "at least " : "") + std::to_string(low) + (high == kMax ? "" : " to " + std::to_string(high));
+    if (end != text.data() + text.size() || error == std::errc::invalid_argument)
       refuse(what + " is '" + text + "': an integer is expected");
+    else if (error == std::errc::result_out_of_range)
+      refuse(what + " is " + text + ": integers of 64 bits are accepted");
     else if (value < low || value > high)
-      refuse(what + " is " + text + ": " +
-             (high == kMax ? "at least " + std::to_string(low) : std::to_string(low) + " to " + std::to_string(high)) +
-             " is accepted");
+      refuse(what + " is " + text + ": " + range + " is accepted");
     else
       return value;
     return std::nullopt;
@@ -292,51 +284,33 @@ struct RunResult {
   double error = 0, bound = 0, time_us = 0;
 };
 
-inline std::string result_line(const RunResult& r) {
-  std::string line =
-      std::string(r.pass ? "PASS" : "FAIL") + " kernel=" + r.kernel + " device=" + r.device + " path=" + r.path;
-  for (const auto& [name, extent] : r.extents) line += " " + name + "=" + std::to_string(extent);
-  char numbers[120];
-  std::snprintf(numbers, sizeof numbers, " error=%.3g bound=%.3g time_us=%.3f", r.error, r.bound, r.time_us);
-  return line + numbers;
-}
-
-inline std::string result_json(const RunResult& r, int argc, const char* const* argv) {
-  const auto quoted = [](std::string_view text) {
-    std::string out = "\"";
-    for (const unsigned char c : text) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, c < 0x20 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
-      out += escaped;
-    }
-    return out + "\"";
+// The last line, or one JSON object with the same fields (not-a-number and infinity are null there).
+inline std::string result_text(const RunResult& r, bool json) {
+  std::string out = std::string(json ? "{\"result\": \"" : "") + (r.pass ? "PASS" : "FAIL") + (json ? "\"" : "");
+  const auto add = [&](const std::string& key, const std::string& value, const char* quote = "") {
+    out += json ? ", \"" + key + "\": " + quote + value + quote : " " + key + "=" + value;
   };
-  const auto number = [](double value) {  // JSON has neither infinities nor NaN
-    char text[40];
-    std::snprintf(text, sizeof text, std::isfinite(value) ? "%.9g" : "null", value);
-    return std::string(text);
+  const auto add_number = [&](const char* key, const char* format, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, value);
+    add(key, json && !std::isfinite(value) ? "null" : text);
   };
-  std::string out = "{\"result\": " + quoted(r.pass ? "PASS" : "FAIL") + ", \"kernel\": " + quoted(r.kernel) +
-                    ", \"device\": " + quoted(r.device) + ", \"path\": " + quoted(r.path);
-  for (const auto& [name, extent] : r.extents) out += ", " + quoted(name) + ": " + std::to_string(extent);
-  out += ", \"error\": " + number(r.error) + ", \"bound\": " + number(r.bound) + ", \"time_us\": " + number(r.time_us);
-  out += ", \"arguments\": [";
-  for (int i = 1; i < argc; ++i) out += (i > 1 ? ", " : "") + quoted(argv[i]);
-  return out + "]}\n";
+  add("kernel", r.kernel, "\""), add("device", r.device, "\""), add("path", r.path, "\"");
+  for (const auto& [name, extent] : r.extents) add(name, std::to_string(extent));
+  add_number("error", "%.4g", r.error), add_number("bound", "%.4g", r.bound), add_number("time_us", "%.3f", r.time_us);
+  return out + (json ? "}\n" : "\n");
 }
 
 // Writes the JSON file when one is asked for, then prints the last line. Returns the exit code.
-inline int report(const RunResult& result, const CommonOptions& options, int argc, const char* const* argv) {
+inline int report(const RunResult& result, const CommonOptions& options) {
   bool written = true;
   if (!options.json.empty()) {
-    const std::string json = result_json(result, argc, argv);
-    std::FILE* file = std::fopen(options.json.c_str(), "w");
-    written = file && std::fwrite(json.data(), 1, json.size(), file) == json.size();
-    if (file && std::fclose(file) != 0) written = false;
-    if (!written)
-      std::fprintf(stderr, "--json %s could not be written: %s\n", options.json.c_str(), std::strerror(errno));
+    std::ofstream file(options.json);
+    file << result_text(result, true) << std::flush;
+    written = file.good();
+    if (!written) std::fprintf(stderr, "--json %s could not be written\n", options.json.c_str());
   }
-  std::printf("%s\n", result_line(result).c_str());
+  std::fputs(result_text(result, false).c_str(), stdout);
   return result.pass && written ? 0 : 1;
 }
 

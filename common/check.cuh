@@ -167,18 +167,15 @@ class DeviceBuffer {
     require_success(cudaMemcpy(band.data(), base, front_, cudaMemcpyDeviceToHost), "download");
     require_success(cudaMemcpy(band.data() + front_, base + front_ + bytes_, back_, cudaMemcpyDeviceToHost),
                     "download");
-    for (size_t i = 0; i < band.size(); ++i) {
-      if (band[i] == guard_byte_) continue;
-      const bool before = i < front_;
-      char text[160];
-      std::snprintf(text, sizeof text,
-                    ": %zu guard bytes changed, the first one %zu bytes %s of %zu bytes of data: %02x became %02x",
-                    band.size() - static_cast<size_t>(std::count(band.begin(), band.end(), guard_byte_)),
-                    before ? front_ - i : i - front_ + 1, before ? "before the start" : "past the end", bytes_,
-                    guard_byte_, band[i]);
-      return {Code::wrong_result, name + text};
-    }
-    return {};
+    const auto changed = [&](unsigned char byte) { return byte != guard_byte_; };
+    const auto first = std::find_if(band.begin(), band.end(), changed);
+    if (first == band.end()) return {};
+    const size_t at = static_cast<size_t>(first - band.begin());
+    char text[160];
+    std::snprintf(text, sizeof text, ": %td guard bytes changed, the first one %zu bytes %s of %zu: %02x became %02x",
+                  std::count_if(band.begin(), band.end(), changed), at < front_ ? front_ - at : at - front_ + 1,
+                  at < front_ ? "before the start" : "past the end", bytes_, guard_byte_, *first);
+    return {Code::wrong_result, name + text};
   }
 
  private:
