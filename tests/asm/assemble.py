@@ -3,7 +3,8 @@
 SOURCE instantiates one kernel and states what its assembly must be, in comments:
     // kernel: NAME              the kernel's name, part of the symbols of its instantiations
     // registers: N              at most N registers a thread
-    // expect: LDSM, HMMA.16816  instructions that every instantiation must hold (the beginning of their names)
+    // expect: LDSM, HMMA.16816  instructions that every instantiation must hold: the name, and modifiers in order,
+    //                           so LDGSTS.E.128 matches LDGSTS.E.BYPASS.LTC128B.128
     // forbid: DFMA              instructions that none may hold; LDL and STL (local memory) always
     // targets: sm_90a           instead of the list below
 It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the
@@ -86,19 +87,31 @@ def instructions_of(listing):
     return found
 
 
+def total(counts, wanted):
+    def matches(instruction):
+        modifiers = iter(instruction.split("."))
+        return instruction.split(".")[0] == wanted.split(".")[0] and all(part in modifiers for part in wanted.split("."))
+    return sum(times for instruction, times in counts.items() if matches(instruction))
+
+
 def instruction_problems(counts):
-    def total(wanted):
-        return sum(times for name, times in counts.items() if name == wanted or name.startswith(wanted + "."))
-    problems = [f"no {wanted}" for wanted in expected if not total(wanted)]
-    return problems + [f"{total(bad)} x {bad}" for bad in forbidden if total(bad)]
+    problems = [f"no {wanted}" for wanted in expected if not total(counts, wanted)]
+    return problems + [f"{total(counts, bad)} x {bad}" for bad in forbidden if total(counts, bad)]
 
 
 def summary(usage, counts):
     text = f"{usage['registers']} registers"
     if counts:
-        text += "".join(f", {sum(t for n, t in counts.items() if n == wanted or n.startswith(wanted + '.'))} {wanted}"
-                        for wanted in expected)
+        text += "".join(f", {total(counts, wanted)} {wanted}" for wanted in expected)
     return text
+
+
+def demangled(symbol):
+    """The kernel with its template arguments, as far as c++filt is there."""
+    if not shutil.which("c++filt"):
+        return symbol
+    text = run("c++filt", symbol)[1].strip()
+    return re.sub(r"\bgrout::(detail::)?|\((bool|int)\)|^void |\([^()]*\)$", "", text)
 
 
 def assemble(target):
@@ -140,7 +153,7 @@ def check_targets():
             elif not usages:
                 cases.check(f"{target} assembles", f"{options.source} instantiates no kernel named {kernel}")
             for symbol, usage in (usages or {}).items():
-                check(target, usage, counts.get(symbol, {}) if disassembled else None)
+                check(f"{target} {demangled(symbol)}", usage, counts.get(symbol, {}) if disassembled else None)
     if not disassembled:
         cases.skip("instructions", NO_DISASSEMBLER)
 
@@ -169,8 +182,7 @@ def check_program():
             found[arch, symbol] = {"registers": numbers["REG"], "stack": numbers["STACK"], "spill": numbers.get("LOCAL", 0)}
     for (arch, symbol), usage in found.items():
         if kernel in symbol:
-            _, demangled = run("c++filt", symbol)
-            check(f"{arch} {demangled.strip()}", usage, listed.get((arch, symbol), {}))
+            check(f"{arch} {demangled(symbol)}", usage, listed.get((arch, symbol), {}))
     if not cases.cases:
         cases.check("instantiations", f"{options.program} has no kernel named {kernel}")
 
