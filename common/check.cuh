@@ -1,8 +1,8 @@
 // References, derived error bounds and comparisons, for binaries and tests on both devices.
 //
-// Stored matrices with any pitch and offset; device buffers with guard bands; a CPU fp64 GEMM; a comparison in which NaN
-// is always wrong and every byte outside the logical result must be untouched. Failure messages print every argument.
-// Errors of the device runtime throw std::runtime_error. Large sizes: common/check_gpu.cuh.
+// Stored matrices with any pitch and offset; device buffers with guard bands; a CPU fp64 GEMM; a comparison in which
+// NaN is always wrong and every byte outside the logical result must be untouched. Failure messages print every
+// argument. Errors of the device runtime throw std::runtime_error. Large sizes: common/check_gpu.cuh.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -23,8 +23,8 @@
 
 namespace grout {
 
-// Poison: 0xff bytes are NaN in bf16, f16 and f32 at any byte offset. The padding of an output holds 0x7f instead (NaN in
-// f16, 3.4e38 in bf16 and f32), so that poison copied from an operand's padding into it shows.
+// Poison: 0xff bytes are NaN in bf16, f16 and f32 at any byte offset. The padding of an output holds 0x7f instead (NaN
+// in f16, 3.4e38 in bf16 and f32), so that poison copied from an operand's padding into it shows.
 inline constexpr unsigned char kPoison = 0xff, kOutputPadding = 0x7f;
 
 inline void require_success(cudaError_t error, const char* what) {
@@ -79,8 +79,8 @@ GROUT_HD void store_element(ElementType type, void* base, int64_t index, float v
   if (type == ElementType::f32) static_cast<float*>(base)[index] = value;
 }
 
-// What fills a matrix: uniform in [-1, 1), or integers of absolute value <= range. The value of a logical element depends
-// on seed and coordinate only, not on storage, and is the same on host and GPU.
+// What fills a matrix: uniform in [-1, 1), or integers of absolute value <= range. The value of a logical element
+// depends on seed and coordinate only, not on storage, and is the same on host and GPU.
 struct Fill {
   bool integers = false;
   uint64_t seed = 1;
@@ -128,8 +128,8 @@ struct HostMatrix {
 
 // ---- device memory ----
 
-// `bytes` of device memory starting `misalignment` bytes after a 256-byte boundary, filled with poison, between two guard
-// bands that hold `guard_byte`. With guard = 0 the allocation ends with the data, for AddressSanitizer to watch.
+// `bytes` of device memory starting `misalignment` bytes after a 256-byte boundary, filled with poison, between two
+// guard bands that hold `guard_byte`. With guard = 0 the allocation ends with the data, for AddressSanitizer to watch.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(size_t bytes, size_t misalignment = 0, unsigned char guard_byte = kPoison, size_t guard = 256)
@@ -191,12 +191,12 @@ class DeviceBuffer {
 
 // How far the fp32 value of one element may be from the exact one, before it is rounded to the output type.
 //
-// magnitude = |alpha| * sum |a*b| + |beta*c|. Products of two bf16 or f16 are exact in fp32; the sum is not. Model of one
-// step that adds 8 products to the accumulator (tensor cores add 8 or 16 at once): each of the 9 addends is cut off at
-// one extra bit below the ulp of the largest (9 * 2^-24), then the sum is cut off at fp32 (2^-23), all relative to a
+// magnitude = |alpha| * sum |a*b| + |beta*c|. Products of two bf16 or f16 are exact in fp32; the sum is not. Model of
+// one step that adds 8 products to the accumulator (tensor cores add 8 or 16 at once): each of the 9 addends is cut off
+// at one extra bit below the ulp of the largest (9 * 2^-24), then the sum is cut off at fp32 (2^-23), all relative to a
 // running magnitude that never exceeds the final one. Rounding each fp32 product and adding in any sequence, 8 * 2^-24
-// a step and 2^-24 once, stays below that. After it: three roundings for alpha, beta and their sum, the fp64 reference's
-// own K * 2^-52, and underflow of each addend. To first order in 2^-23.
+// a step and 2^-24 once, stays below that. After it: three roundings for alpha, beta and their sum, the fp64
+// reference's own K * 2^-52, and underflow of each addend. To first order in 2^-23.
 GROUT_HD double accumulation_error(int64_t k, double magnitude) {
   const double steps = static_cast<double>((k + 7) / 8), terms = static_cast<double>(k);
   return magnitude * (steps * (9 * 0x1p-24 + 0x1p-23) + 3 * 0x1p-24 + terms * 0x1p-52) + (terms + 3) * 0x1p-126;

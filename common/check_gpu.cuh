@@ -1,4 +1,5 @@
-// References and comparisons that stay on the GPU: for sizes at which the CPU is too slow, and for millions of small cases.
+// References and comparisons that stay on the GPU: for sizes at which the CPU is too slow, and for millions of small
+// cases.
 //
 // Included by GPU code only. Its programs link cuBLAS. The fp64 reference here is itself sampled against the CPU.
 // Failures to run anything throw std::runtime_error; a cuBLAS call that cannot be made is a Status.
@@ -24,7 +25,8 @@ inline void require_cublas(cublasStatus_t status, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cublasGetStatusString(status));
 }
 
-// One handle a host thread, for the device current at its first use; never destroyed, since the driver may be gone by then.
+// One handle a host thread, for the device current at its first use; never destroyed, since the driver may be gone by
+// then.
 inline cublasHandle_t cublas_handle() {
   thread_local cublasHandle_t handle = [] {
     cublasHandle_t h = nullptr;
@@ -290,8 +292,8 @@ inline Comparison verify_on_gpu(const GemmFixture& f, const std::string& context
 
 // ---- many small cases at once ----
 
-// One case in arenas that all cases share. Offsets and pitches in elements. The case owns [d_begin, d_end) of the output
-// arena: whatever of it is not a logical element is padding or guard.
+// One case in arenas that all cases share. Offsets and pitches in elements. The case owns [d_begin, d_end) of the
+// output arena: whatever of it is not a logical element is padding or guard.
 struct SmallCase {
   int64_t a, b, d, d_begin, d_end;
   int32_t m, n, k, lda, ldb, ldc;
@@ -323,7 +325,8 @@ static __global__ void fill_many_kernel(const SmallCase* cases, ElementType type
   write(x.matrix_b(type), b, x.b, 1);
 }
 
-// One block a case: the exact result of integer operands, compared by value; poison everywhere else of the case's region.
+// One block a case: the exact result of integer operands, compared by value; poison everywhere else of the case's
+// region.
 static __global__ void compare_many_kernel(const SmallCase* cases, ElementType in, const void* a, const void* b,
                                            ElementType out, const void* d, const void* before, unsigned char poison,
                                            ManyResult* result) {
