@@ -8,9 +8,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <limits>
-#include <map>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -35,6 +34,7 @@ struct Case {
   std::vector<double> bound = {};
   uint32_t fill = 0xdeadbeefu;  // of every word of `out` before the launch
 };
+inline void PrintTo(const Case& c, std::ostream* stream) { *stream << c.name; }  // for GoogleTest
 
 // ---- number formats, from their definition ----------------------------------------------------------------------
 
@@ -123,13 +123,13 @@ template <int Count, bool Trans> Case ldmatrix_case(unsigned blocks) {
 
 // ---- mma (Matrix Fragments for mma.m16n8k16 with floating point type) ---------------------------------------------
 
-enum class Values { integers, near_one, wide, special };
+enum class Values { integers, near_one, wide, special, subnormal };
 
 // Rounding. The ISA leaves order and rounding open, each step with at least the precision of fp32. 17 terms (16 products,
 // exact in fp32, and c) are added: in any order at most 17 roundings act on a term, each off by at most u = 2^-23
 // relative (truncation allowed), and units that align terms to the largest and cut them lose at most u of the largest for
 // each term. Either way |error| <= 18 u (sum |a b| + |c|), to first order; 20 covers the second. Integers whose partial
-// sums stay below 2^24 have no rounding at all.
+// sums stay below 2^24 have no rounding at all. Subnormal inputs, which the ISA leaves open too, are exact on both devices.
 template <class T, bool Aliased> Case mma_case(Values values, const char* values_name, unsigned blocks) {
   constexpr int Fraction = std::is_same_v<T, bf16> ? 7 : 10;
   Source source(200 + Fraction * 8 + Aliased * 4 + static_cast<int>(values));
@@ -150,6 +150,14 @@ template <class T, bool Aliased> Case mma_case(Values values, const char* values
       for (double& x : row) x = number();
     for (auto& row : acc)
       for (double& x : row) x = static_cast<float>(values == Values::integers ? number() : number() * (1 + 0x1p-20));
+    if (values == Values::subnormal) {  // of the 16-bit type in A, so large in B that no fp32 result is subnormal
+      for (auto& row : a)
+        for (double& x : row) x = std::ldexp(source.below(1u << Fraction), Fraction == 7 ? -133 : -24);
+      for (auto& row : b)
+        for (double& x : row) x = std::ldexp(x, Fraction == 7 ? 100 : 10);
+      for (auto& row : acc)
+        for (double& x : row) x = 0;
+    }
     if (values == Values::special) {
       a[1][3] = INFINITY, a[2][0] = NAN, a[3][15] = -INFINITY, b[3][5] = 0, acc[4][1] = INFINITY, acc[5][7] = NAN;
       acc[3][2] = INFINITY;
@@ -179,7 +187,8 @@ template <class T, bool Aliased> Case mma_case(Values values, const char* values
 // ---- cp.async, vector accesses, addresses -------------------------------------------------------------------------
 
 // cp.async: the first src-size bytes come from the source, the rest of cp-size is zero. The last source chunk of a sized
-// case ends after its first word, with the allocation: only that word may be read.
+// case ends after its first word, with the allocation: only that word may be read. With no source bytes the source may
+// lie anywhere.
 template <int Bytes, bool Sized> Case cp_async_case() {
   constexpr unsigned N = Bytes / 4;
   Source source(300 + Bytes + Sized);
@@ -187,14 +196,16 @@ template <int Bytes, bool Sized> Case cp_async_case() {
          .kernel = cp_async<Bytes, Sized>,
          .block = 64,
          .shared_bytes = 128 * Bytes};
-  const Words to = source.permutation(128), from = source.permutation(64);
+  const Words to = source.permutation(128);
+  Words from = source.permutation(64);
   const uint32_t begin = 4 + 64 * 3;
   c.in = {begin, 0, 0, 0};
   const Words data = source.words(64 * N);
   c.expected.assign(128 * N, 0xa5a5a5a5u);
   for (unsigned thread = 0; thread < 64; ++thread) {
     uint32_t bytes = Sized ? thread % (Bytes + 1) : Bytes;
-    if (Sized && from[thread] == 63) bytes = std::min(bytes, 4u);
+    if (Sized && from[thread] == 63) bytes = 1 + bytes % 4;
+    if (bytes == 0) from[thread] = 1u << 20;
     c.in.insert(c.in.end(), {to[thread], from[thread], bytes});
     for (unsigned i = 0; i < Bytes; ++i) {
       const uint32_t byte = i < bytes ? data[from[thread] * N + i / 4] >> (i % 4 * 8) & 0xff : 0;
@@ -301,9 +312,9 @@ inline Case shuffles_case(unsigned mode, const char* name, unsigned rounds) {
     const unsigned shared_operand = source.below(width + 1);
     for (unsigned lane = 0; lane < 32; ++lane) {
       uint32_t operand = uniform ? shared_operand : source.below(2) ? source.below(width) : source.below(80);
-      for (int attempt = 0; !(mask >> shuffle_source(mode, lane, operand, width) & 1); ++attempt)
-        operand = attempt < 200 ? source.below(width) : mode == 0 ? lane : 0;
-      if (!(mask >> lane & 1)) operand = source.word();
+      const bool member = mask >> lane & 1;
+      for (int attempt = 0; member && !(mask >> shuffle_source(mode, lane, operand, width) & 1); ++attempt)
+        operand = attempt < 200 ? source.below(width) : mode == 0 ? lane : 0;  // at last: its own value
       from[lane] = shuffle_source(mode, lane, operand, width);
       c.in.push_back(operand);
     }
@@ -469,7 +480,7 @@ inline std::vector<Case> cases(bool brief) {
       atomics_case<unsigned long long>("unsigned_long_long", brief ? 2 : 6, 0xdeadbeefu),
       atomics_case<float>("float", brief ? 1 : 6, 0),
       integers_case(), conversions_case(4096), decodings_case()};
-  const std::pair<Values, const char*> kinds[] = {{Values::integers, "integers"}, {Values::near_one, "near_one"}, {Values::wide, "wide"}, {Values::special, "special"}};
+  const std::pair<Values, const char*> kinds[] = {{Values::integers, "integers"}, {Values::near_one, "near_one"}, {Values::wide, "wide"}, {Values::special, "special"}, {Values::subnormal, "subnormal"}};
   for (const auto& [values, name] : kinds) {
     all.push_back(mma_case<bf16, false>(values, name, few));
     all.push_back(mma_case<bf16, true>(values, name, few));
@@ -481,22 +492,21 @@ inline std::vector<Case> cases(bool brief) {
 
 // Runs a case on the device of this build; `out` gets exactly as many words as are expected.
 inline Status run(const Case& c, Words& out) {
+  struct Memory {
+    uint32_t *in = nullptr, *out = nullptr;
+    ~Memory() { (void)cudaFree(in), (void)cudaFree(out); }
+  } device;
   out.assign(c.expected.size(), c.fill);
-  uint32_t *device_in = nullptr, *device_out = nullptr;
   const size_t in_bytes = c.in.size() * 4, out_bytes = out.size() * 4;
-  Status status = runtime_status(cudaMalloc(reinterpret_cast<void**>(&device_in), in_bytes), "cudaMalloc");
-  const auto step = [&](const char* what, auto call) {
-    if (status) status = runtime_status(call(), what);
-  };
-  step("cudaMalloc", [&] { return cudaMalloc(reinterpret_cast<void**>(&device_out), out_bytes); });
-  step("copy in", [&] { return cudaMemcpy(device_in, c.in.data(), in_bytes, cudaMemcpyHostToDevice); });
-  step("fill", [&] { return cudaMemcpy(device_out, out.data(), out_bytes, cudaMemcpyHostToDevice); });
-  if (status) status = launch(c.kernel, dim3(c.grid), dim3(c.block), c.shared_bytes, nullptr, device_in, device_out);
-  step(c.name.c_str(), [&] { return cudaDeviceSynchronize(); });
-  step("copy out", [&] { return cudaMemcpy(out.data(), device_out, out_bytes, cudaMemcpyDeviceToHost); });
-  (void)cudaFree(device_in);
-  (void)cudaFree(device_out);
-  return status;
+  cudaError_t error = cudaMalloc(reinterpret_cast<void**>(&device.in), in_bytes);
+  if (error == cudaSuccess) error = cudaMalloc(reinterpret_cast<void**>(&device.out), out_bytes);
+  if (error == cudaSuccess) error = cudaMemcpy(device.in, c.in.data(), in_bytes, cudaMemcpyHostToDevice);
+  if (error == cudaSuccess) error = cudaMemcpy(device.out, out.data(), out_bytes, cudaMemcpyHostToDevice);
+  if (error != cudaSuccess) return runtime_status(error, c.name + ": memory");
+  if (Status s = launch(c.kernel, dim3(c.grid), dim3(c.block), c.shared_bytes, nullptr, device.in, device.out); !s) return s;
+  error = cudaDeviceSynchronize();
+  if (error == cudaSuccess) error = cudaMemcpy(out.data(), device.out, out_bytes, cudaMemcpyDeviceToHost);
+  return runtime_status(error, c.name);
 }
 
 // ---- comparisons: empty, or how many words are wrong and the first of them ------------------------------------------

@@ -73,7 +73,7 @@ template <int Bytes, bool Sized> __global__ void cp_async(const uint32_t* in, ui
 
 // 32 threads. In: 5 words a thread. Out: the same words; word i was copied in group i, group 2 is empty, and the last
 // is never committed. Each thread reads only what it copied, right after the widest wait that completes it.
-__global__ inline void cp_async_groups(const uint32_t* in, uint32_t* out) {
+static __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
   auto& slots = dynamic_shared<uint32_t[5 * 32]>();
   const unsigned thread = threadIdx.x;
   const auto copy = [&](int i) {
@@ -108,7 +108,7 @@ template <int N> __global__ void move_global(const uint32_t* in, uint32_t* out) 
 }
 
 // The same through shared memory: the chunk lies at the destination's place when another thread loads it.
-__global__ inline void move_shared(const uint32_t* in, uint32_t* out) {
+static __global__ void move_shared(const uint32_t* in, uint32_t* out) {
   auto& chunks = dynamic_shared<uint4[64]>();
   const uint32_t base = ptx::shared_address(chunks);
   uint32_t r[4];
@@ -120,7 +120,7 @@ __global__ inline void move_shared(const uint32_t* in, uint32_t* out) {
 }
 
 // 32 threads. In: byte offsets. Out: address(base + offset) - address(base), then address(base) mod 1024 once a thread.
-__global__ inline void shared_addresses(const uint32_t* in, uint32_t* out) {
+static __global__ void shared_addresses(const uint32_t* in, uint32_t* out) {
   auto& bytes = dynamic_shared<unsigned char[4096]>();
   out[threadIdx.x * 2] = ptx::shared_address(bytes + in[threadIdx.x]) - ptx::shared_address(bytes);
   out[threadIdx.x * 2 + 1] = ptx::shared_address(bytes) % 1024;
@@ -132,7 +132,7 @@ __global__ inline void shared_addresses(const uint32_t* in, uint32_t* out) {
 // rounds, each reversed by the consumers; then 64 words of round 0, reversed by the last two warps.
 //   barrier 1 "full":  producers arrive, consumers wait     barrier 2 "empty": consumers arrive, producers wait
 //   barrier 15:        the last 64 threads
-__global__ inline void named_barriers(const uint32_t* in, uint32_t* out) {
+static __global__ void named_barriers(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<uint32_t[128]>();
   const unsigned role = threadIdx.x / 64, thread = threadIdx.x % 64;
   if (role == 0) {
@@ -155,7 +155,7 @@ __global__ inline void named_barriers(const uint32_t* in, uint32_t* out) {
 }
 
 // Any block size. In: 8 predicates a thread. Out: 8 times {and, or, count} a thread, truth as 0 or 1.
-__global__ inline void block_votes(const uint32_t* in, uint32_t* out) {
+static __global__ void block_votes(const uint32_t* in, uint32_t* out) {
   for (int i = 0; i < 8; ++i) {
     const int predicate = static_cast<int>(in[threadIdx.x * 8 + i]);
     uint32_t* const result = out + (threadIdx.x * 8 + i) * 3;
@@ -167,7 +167,7 @@ __global__ inline void block_votes(const uint32_t* in, uint32_t* out) {
 
 // Several blocks. In: a word a block, then the counter's first value. Out: the counter, the sum (by the block that comes
 // last) of 3 times the words, and each block's 3 times its word.
-__global__ inline void last_block(const uint32_t* in, uint32_t* out) {
+static __global__ void last_block(const uint32_t* in, uint32_t* out) {
   if (threadIdx.x != 0) return;
   out[2 + blockIdx.x] = in[blockIdx.x] * 3;
   __threadfence();
@@ -182,7 +182,7 @@ __global__ inline void last_block(const uint32_t* in, uint32_t* out) {
 
 // In: mask, mode (0 index, 1 up, 2 down, 3 xor), width, unused; operand of each lane; value of each lane.
 // Out of each lane in the mask: the value received as 32 bits, as 64 bits (value, ~value) and as float.
-__global__ inline void shuffles(const uint32_t* in, uint32_t* out) {
+static __global__ void shuffles(const uint32_t* in, uint32_t* out) {
   in += blockIdx.x * 68;
   const unsigned lane = threadIdx.x, mask = in[0], mode = in[1], operand = in[4 + lane];
   const int width = static_cast<int>(in[2]), signed_operand = static_cast<int>(operand);
@@ -218,7 +218,7 @@ __global__ inline void shuffles(const uint32_t* in, uint32_t* out) {
 // In: mask, lanes that stay; predicate of each lane. The lanes that do not stay leave before a vote with the full mask.
 // Out of each lane: ballot, any and all of the mask (its lanes only), ballot of its half of the warp, then, of the lanes
 // that stay, their ballot and the neighbour's predicate through shared memory.
-__global__ inline void votes(const uint32_t* in, uint32_t* out) {
+static __global__ void votes(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<uint32_t[32]>();
   in += blockIdx.x * 34;
   const unsigned lane = threadIdx.x, mask = in[0], stay = in[1];
@@ -286,7 +286,7 @@ template <class T> __global__ void atomics(const uint32_t* in, uint32_t* out) {
 
 // In: count, then {low, high, shift}. Out, 8 words each: shf.r.clamp; shf.r.wrap, shf.l.wrap; popc, clz, ffs of low; min and max of
 // low and high as signed numbers.
-__global__ inline void integers(const uint32_t* in, uint32_t* out) {
+static __global__ void integers(const uint32_t* in, uint32_t* out) {
   for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) {
     const uint32_t low = __ldg(in + 1 + i * 3), high = __ldg(in + 2 + i * 3), shift = __ldg(in + 3 + i * 3);
     uint32_t* const result = out + i * 8;
@@ -303,7 +303,7 @@ __global__ inline void integers(const uint32_t* in, uint32_t* out) {
 
 // In: count, then pairs of fp32 numbers. Out, 6 words each: {bf16(x), f16(x)} in one word, pack of both numbers from fp32
 // as bf16 and f16, the same from converted values, and bf16(x) back as fp32.
-__global__ inline void conversions(const uint32_t* in, uint32_t* out) {
+static __global__ void conversions(const uint32_t* in, uint32_t* out) {
   for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) {
     const float x = __uint_as_float(in[1 + i * 2]), y = __uint_as_float(in[2 + i * 2]);
     uint32_t* const result = out + i * 6;
@@ -317,7 +317,7 @@ __global__ inline void conversions(const uint32_t* in, uint32_t* out) {
 }
 
 // In: nothing. Out: every 16-bit pattern as fp32, once as bf16 and once as f16.
-__global__ inline void decodings(const uint32_t*, uint32_t* out) {
+static __global__ void decodings(const uint32_t*, uint32_t* out) {
   for (unsigned i = threadIdx.x; i < 65536; i += blockDim.x) {
     bf16 b;
     f16 h;

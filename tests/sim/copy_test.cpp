@@ -1,0 +1,321 @@
+// Bounded copies and stores on the simulated device: seeded cases over every factor of the contract, the worked edge of it
+// counted, the crop's host entry, and mutants of the pipelines in which copies are used.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "copy/copy_bounded.cuh"
+#include "tests/kernels/copy_kernels.cuh"
+
+namespace grout::test {
+namespace {
+
+bool thread_sanitizer() { return sim::sanitizer() == sim::Sanitizer::thread; }
+size_t guard() { return sim::sanitizer() == sim::Sanitizer::address ? 0 : 256; }
+
+class Copy : public ::testing::Test {
+ protected:
+  void SetUp() override { saved_ = sim::options(); }
+  void TearDown() override { sim::options() = saved_; }
+
+ private:
+  sim::Options saved_;
+};
+
+void use(int schedule, uint64_t seed) {
+  // ThreadSanitizer: warp-greedy and random late, round-robin early.
+  if (thread_sanitizer()) schedule = schedule % 3 == 0 ? 3 : schedule % 3 == 1 ? 2 : 9;
+  sim::options().schedule = sim::kSchedules[schedule % 5];
+  sim::options().asynchrony = sim::kAsynchronies[schedule / 5];
+  sim::options().seed = seed;
+}
+
+std::string mode() {
+  return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
+}
+
+TEST_F(Copy, SeededCopies) {
+  const int cases = thread_sanitizer() ? 60 : 2240, least = thread_sanitizer() ? 20 : 400;
+  FactorCounts factors;
+  std::set<std::string> modes;
+  int64_t ran = 0, async = 0, filled = 0;
+  for (const CopyCase& x : copy_cases(cases, 1)) {
+    use(x.schedule, x.seed);
+    CopyData data(x, guard());
+    const Status status = data.variant.launch(data.request(), nullptr);
+    ASSERT_TRUE(status) << describe(x) << ": " << status.message;
+    ASSERT_EQ(data.verify(), "");
+    // As many 16-byte copies as the contract demands, and none of another size.
+    EXPECT_EQ(sim::statistics().cp_async_16, static_cast<uint64_t>(data.async)) << describe(x);
+    EXPECT_EQ(sim::statistics().cp_async_filled, static_cast<uint64_t>(data.async_filled)) << describe(x);
+    EXPECT_EQ(sim::statistics().cp_async_4 + sim::statistics().cp_async_8, 0u) << describe(x);
+    count_copy_factors(factors, x);
+    modes.insert(mode());
+    ++ran, async += data.async, filled += data.async_filled;
+  }
+  std::printf("%lld copies of %zu kernels, %lld cp.async (%lld filled with zeros), %zu schedules\n",
+              static_cast<long long>(ran), copy_variants().size(), static_cast<long long>(async),
+              static_cast<long long>(filled), modes.size());
+  EXPECT_GE(ran, least);
+  if (thread_sanitizer()) {
+    EXPECT_EQ(modes, (std::set<std::string>{"warp_greedy late", "random late", "round_robin early"}));
+    return;
+  }
+  factors.print();
+  expect_copy_factors(factors);
+  EXPECT_EQ(factors.missing(), "") << "values that never occurred";
+  EXPECT_EQ(modes.size(), 10u);
+  for (const CopyVariant& v : copy_variants()) EXPECT_TRUE(sim::launched_kernels().count(v.address)) << v.tile.name;
+}
+
+TEST_F(Copy, SeededStores) {
+  const int cases = thread_sanitizer() ? 40 : 1320, least = thread_sanitizer() ? 20 : 400;
+  FactorCounts factors;
+  int ran = 0;
+  for (const StoreCase& x : store_cases(cases, 2)) {
+    use(x.schedule, x.seed);
+    StoreData data(x, guard());
+    const Status status = data.variant.launch(data.request(), nullptr);
+    ASSERT_TRUE(status) << describe(x) << ": " << status.message;
+    ASSERT_EQ(data.verify(), "");
+    count_store_factors(factors, x);
+    ++ran;
+  }
+  std::printf("%d stores of %zu kernels\n", ran, store_variants().size());
+  EXPECT_GE(ran, least);
+  if (thread_sanitizer()) return;
+  factors.print();
+  expect_store_factors(factors);
+  EXPECT_EQ(factors.missing(), "") << "values that never occurred";
+  for (const StoreVariant& v : store_variants()) EXPECT_TRUE(sim::launched_kernels().count(v.address)) << v.ownership;
+}
+
+// Every origin of a copy, in both axes at once: -1, -tile + 1, -tile, -tile - 1, and the same past the end.
+TEST_F(Copy, EveryPairOfOrigins) {
+  if (thread_sanitizer()) GTEST_SKIP() << "ThreadSanitizer runs the seeded cases only";
+  int ran = 0;
+  for (size_t variant = 0; variant < copy_variants().size(); ++variant) {
+    const CopyVariant& v = copy_variants()[variant];
+    if (v.options.bounds == Bounds::none || v.tile.rows > 64) continue;
+    for (const int64_t row : {-v.tile.rows - 1, -v.tile.rows, -v.tile.rows + 1, -1, 0, 1, 40, 41, 42})
+      for (const int64_t col : {-v.tile.cols - 1, -v.tile.cols, -v.tile.cols + 1, -1, 0, 1, 40, 41, 42}) {
+        CopyCase x;
+        x.variant = variant, x.rows = x.cols = 41, x.origin = {row, col};
+        (v.tile.axis == 0 ? x.col_stride : x.row_stride) = ran % 2 ? 48 : 41;
+        x.schedule = ran % 10, x.seed = static_cast<uint64_t>(ran);
+        use(x.schedule, x.seed);
+        CopyData data(x, guard());
+        ASSERT_TRUE(data.variant.launch(data.request(), nullptr)) << describe(x);
+        ASSERT_EQ(data.verify(), "") << row << "," << col;
+        ++ran;
+      }
+  }
+  std::printf("%d copies\n", ran);
+}
+
+// ---- the worked edge --------------------------------------------------------------------------------------------
+
+// A is 65 x 73 bf16, the tile 64 x 32 at (64, 64): one valid row with nine valid columns.
+struct EdgeCounts {
+  int async = 0, scalar_loads = 0, zeros = 0, realigned = 0;
+  friend bool operator==(const EdgeCounts&, const EdgeCounts&) = default;
+};
+void PrintTo(const EdgeCounts& c, std::ostream* out) {
+  *out << c.async << " cp.async, " << c.scalar_loads << " scalar loads, " << c.zeros << " zeros, " << c.realigned << " realigned";
+}
+
+template <CopyOptions Options> EdgeCounts count_edge(const bf16* data, int64_t pitch) {
+  using Plan = CopyPlan<bf16, TileKMajor64::Layout, 64, Options>;
+  const auto source = view(data, layout(shape(int64_t{65}, int64_t{73}), stride(pitch, 1_c)));
+  EdgeCounts counts;
+  for (int turn = 0; turn < Plan::Ownership::turns; ++turn)
+    for (int thread = 0; thread < 64; ++thread) {
+      const auto c = Plan::Ownership::vector_at(thread, turn);
+      const VectorDecision d = decide_vector(Plan{}, source, 64 + c[0], 64 + c[1]);
+      if (d.kind == VectorCase::async) ++counts.async;
+      if (d.kind == VectorCase::realign) ++counts.realigned;
+      if (d.kind == VectorCase::elements) counts.scalar_loads += d.last - d.first;
+      counts.zeros += 8 - (d.last - d.first);
+    }
+  return counts;
+}
+
+TEST_F(Copy, TheWorkedEdge) {
+  constexpr int kAll = 64 * 32, kZeros = kAll - 9;
+  alignas(16) static bf16 memory[65 * 80 + 8];
+  const bf16 *aligned = memory, *misaligned = memory + 1;
+  // Aligned: vector 0 is one cp.async; vector 1 is one scalar load and seven zeros; all else zero.
+  EXPECT_EQ(count_edge<CopyOptions{}>(aligned, 80), (EdgeCounts{1, 1, kZeros, 0}));
+  // Misaligned source: vector 0 goes element by element too.
+  EXPECT_EQ(count_edge<CopyOptions{}>(misaligned, 80), (EdgeCounts{0, 9, kZeros, 0}));
+  // Zero fill: vector 1 is a cp.async of 2 bytes and 14 of zeros.
+  EXPECT_EQ(count_edge<CopyOptions{.partial = Partial::zero_fill}>(aligned, 80), (EdgeCounts{2, 0, kZeros, 0}));
+  // Realign, rows packed: element (64, 64) lies 4736 elements from the base, 9 before the end. From a base one element
+  // past alignment, vector 0 spans two whole aligned words, of which the second ends beyond the last valid byte.
+  EXPECT_EQ(count_edge<CopyOptions{.misaligned = Misaligned::realign}>(misaligned, 73), (EdgeCounts{0, 9, kZeros, 0}));
+  // From one element before alignment, the two words of vector 0 end with the source's last byte.
+  EXPECT_EQ(count_edge<CopyOptions{.misaligned = Misaligned::realign}>(memory + 7, 73), (EdgeCounts{0, 1, kZeros, 1}));
+
+  // The same on the device: what the simulator counts, and the values.
+  for (size_t variant = 0; variant < copy_variants().size(); ++variant) {
+    const CopyVariant& v = copy_variants()[variant];
+    if (std::string(v.tile.name) != TileKMajor64::facts.name || v.options.bounds == Bounds::none) continue;
+    for (const int64_t offset : {0, 1, 7}) {
+      CopyCase x;
+      x.variant = variant, x.rows = 65, x.cols = 73, x.row_stride = offset == 7 ? 73 : 80, x.origin = {64, 64}, x.offset = offset;
+      use(3, 1);
+      CopyData data(x, guard());
+      ASSERT_TRUE(data.variant.launch(data.request(), nullptr));
+      EXPECT_EQ(data.verify(), "");
+      const bool fill = v.options.partial == Partial::zero_fill;
+      EXPECT_EQ(sim::statistics().cp_async_16, offset ? 0u : fill ? 2u : 1u) << describe(x);
+      EXPECT_EQ(sim::statistics().cp_async_filled, !offset && fill ? 1u : 0u) << describe(x);
+    }
+  }
+}
+
+// The width of a copy follows base, pitch and extent: float rows of 129, 130 and 132 (a published report has 16-byte
+// accesses at 129).
+TEST_F(Copy, FloatRowsNarrow) {
+  for (size_t variant = 0; variant < copy_variants().size(); ++variant) {
+    const CopyVariant& v = copy_variants()[variant];
+    if (v.type != ElementType::f32 || v.options.bounds == Bounds::none) continue;
+    for (const int64_t extent : {129, 130, 132})
+      for (const int64_t pitch : {extent, int64_t{132}}) {
+        CopyCase x;
+        x.variant = variant, x.rows = 33, x.cols = extent, x.row_stride = pitch, x.origin = {0, 112};
+        use(0, 1);
+        CopyData data(x, guard());
+        ASSERT_TRUE(data.variant.launch(data.request(), nullptr));
+        EXPECT_EQ(data.verify(), "");
+        EXPECT_EQ(sim::statistics().cp_async_16, static_cast<uint64_t>(data.async)) << describe(x);
+      }
+  }
+}
+
+// ---- crop, the example's host entry -----------------------------------------------------------------------------
+
+TEST_F(Copy, SeededCrops) {
+  const int cases = thread_sanitizer() ? 24 : 600, least = thread_sanitizer() ? 20 : 400;
+  std::mt19937_64 random(3);
+  const int64_t extents[] = {0, 1, 2, 7, 31, 33, 63, 64, 65, 73, 97, 129};
+  const int64_t origins[] = {0, -1, 1, 8, -63, -64, -65, 40, -7, 64, 200};
+  Deck rows(12, random), cols(12, random), tile_rows(12, random), tile_cols(12, random), row_origin(11, random),
+      col_origin(11, random), pad(10, random), offset(8, random), pad_out(10, random), offset_out(8, random), type(3, random),
+      step(6, random), backwards(3, random), schedule(10, random), aligned(3, random);
+  int ran = 0;
+  for (int i = 0; i < cases; ++i) {
+    CropArguments g;
+    g.type = static_cast<ElementType>(type.deal());
+    g.source_rows = extents[rows.deal()], g.source_cols = extents[cols.deal()];
+    g.rows = extents[tile_rows.deal()], g.cols = extents[tile_cols.deal()];
+    g.origin = {origins[row_origin.deal()], origins[col_origin.deal()]};
+    if (thread_sanitizer()) g.rows = std::min<int64_t>(g.rows, 65), g.cols = std::min<int64_t>(g.cols, 31);
+    const int s = step.deal();
+    g.col_stride = s == 0 ? 2 : s == 1 ? -1 : 1;
+    const bool align = aligned.deal() == 0;
+    int64_t pitch = std::max<int64_t>(g.source_cols, 1) * std::abs(g.col_stride) + pad.deal();
+    g.ld = g.cols + pad_out.deal();
+    if (align) pitch = (pitch + 7) / 8 * 8, g.ld = (g.ld + 7) / 8 * 8;
+    const int64_t row_strides[] = {pitch, -pitch, 1};
+    g.row_stride = row_strides[backwards.deal()];
+    const size_t size = element_bytes(g.type);
+    const auto misalignment = static_cast<size_t>(align ? 0 : offset.deal()) * size;
+    const auto misalignment_out = static_cast<size_t>(align ? 0 : offset_out.deal()) * size;
+
+    int64_t low = 0, high = 0;
+    const bool empty = g.source_rows == 0 || g.source_cols == 0;
+    for (const int64_t reach : {(g.source_rows - 1) * g.row_stride, (g.source_cols - 1) * g.col_stride})
+      if (!empty) (reach < 0 ? low : high) += reach;
+    std::vector<unsigned char> source(static_cast<size_t>(empty ? 0 : high - low + 1) * size, kPoison);
+    const auto at = [&](int64_t r, int64_t c) { return static_cast<size_t>(r * g.row_stride + c * g.col_stride - low) * size; };
+    for (int64_t r = 0; r < g.source_rows; ++r)
+      for (int64_t c = 0; c < g.source_cols; ++c) {
+        const auto value = 1 + static_cast<uint32_t>(at(r, c) * 131 % 30011);
+        std::memcpy(&source[at(r, c)], &value, size);
+      }
+    const HostMatrix before(stored(g.type, g.rows, g.cols, false, g.ld), kOutputPadding);
+    DeviceBuffer device_source(source.size(), misalignment, kPoison, guard());
+    DeviceBuffer device(before.bytes.size(), misalignment_out, kOutputPadding, guard());
+    device_source.upload(source.data()), device.upload(before.bytes.data());
+    g.source = device_source.as<unsigned char>() - low * static_cast<int64_t>(size), g.destination = device.data();
+    use(schedule.deal(), static_cast<uint64_t>(i));
+    const Status status = crop(g, nullptr);
+    const std::string context = "crop case " + std::to_string(i);
+    ASSERT_TRUE(status) << context << ": " << status.message;
+
+    std::vector<unsigned char> expected = before.bytes, got(before.bytes.size());
+    for (int64_t r = 0; r < g.rows; ++r)
+      for (int64_t c = 0; c < g.cols; ++c) {
+        const int64_t sr = r + g.origin.row, sc = c + g.origin.col;
+        const bool inside = sr >= 0 && sc >= 0 && sr < g.source_rows && sc < g.source_cols;
+        unsigned char* to = &expected[static_cast<size_t>(r * g.ld + c) * size];
+        if (inside) std::memcpy(to, &source[at(sr, sc)], size);
+        else std::memset(to, 0, size);
+      }
+    device.download(got.data());
+    ASSERT_EQ(got, expected) << context << " " << element_name(g.type) << " " << g.source_rows << "x" << g.source_cols
+                             << " strides " << g.row_stride << "," << g.col_stride << " origin " << g.origin.row << ","
+                             << g.origin.col << " rectangle " << g.rows << "x" << g.cols << " ld " << g.ld;
+    EXPECT_TRUE(device.check_guards(context)) << context;
+    ++ran;
+  }
+  std::printf("%d crops\n", ran);
+  EXPECT_GE(ran, least);
+  if (thread_sanitizer()) return;
+  // Every kernel that the host entry can launch.
+  const void* kernels[] = {
+      reinterpret_cast<const void*>(&copy_bounded_kernel<bf16, true, true>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<bf16, true, false>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<bf16, false, true>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<bf16, false, false>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<f16, true, true>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<f16, true, false>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<f16, false, true>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<f16, false, false>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<float, true, true>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<float, true, false>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<float, false, true>),
+      reinterpret_cast<const void*>(&copy_bounded_kernel<float, false, false>),
+  };
+  for (const void* kernel : kernels) EXPECT_TRUE(sim::launched_kernels().count(kernel));
+}
+
+TEST_F(Copy, CropRefusalsTouchNothing) {
+  struct Refusal {
+    void (*change)(CropArguments&);
+    std::vector<std::string> in_message;
+  };
+  const std::vector<Refusal> refusals = {
+      {[](CropArguments& g) { g.source_rows = -1; }, {"-1"}},
+      {[](CropArguments& g) { g.source_cols = -4; }, {"-4"}},
+      {[](CropArguments& g) { g.rows = -2; }, {"-2"}},
+      {[](CropArguments& g) { g.cols = -3; }, {"-3"}},
+      {[](CropArguments& g) { g.ld = 15; }, {"15", "16"}},
+      {[](CropArguments& g) { g.source = nullptr; }, {"source"}},
+      {[](CropArguments& g) { g.destination = nullptr; }, {"destination"}},
+      {[](CropArguments& g) { g.source = static_cast<const char*>(g.source) + 1; }, {"bf16"}},
+      {[](CropArguments& g) { g.source = g.destination; }, {"overlap"}},
+      {[](CropArguments& g) { g.row_stride = INT64_MAX / 2; }, {"63"}},
+      {[](CropArguments& g) { g.origin.row = INT64_MAX; }, {"origin"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    const HostMatrix before(stored(ElementType::bf16, 16, 16), kOutputPadding);
+    const DeviceBuffer source(before), destination(before);
+    CropArguments g;
+    g.source = source.data(), g.source_rows = g.source_cols = 16, g.row_stride = 16;
+    g.destination = destination.data(), g.rows = g.cols = g.ld = 16;
+    refusal.change(g);
+    const Status status = crop(g, nullptr);
+    EXPECT_EQ(status.code, Code::invalid) << status.message;
+    for (const std::string& text : refusal.in_message)
+      EXPECT_NE(status.message.find(text), std::string::npos) << status.message;
+    std::vector<unsigned char> got(before.bytes.size());
+    destination.download(got.data());
+    EXPECT_EQ(got, before.bytes);
+  }
+}
+
+}  // namespace
+}  // namespace grout::test
