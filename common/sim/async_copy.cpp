@@ -30,26 +30,25 @@ void cp_async(std::uint32_t dst, const void* src, unsigned bytes, unsigned src_b
   Entry entry("cp.async", __builtin_return_address(0));
   Thread& self = entry.self;
   if (bytes != 4 && bytes != 8 && bytes != 16) {
-    fail(self, Report::Kind::misuse, loc, "cp.async of " + std::to_string(bytes) + " bytes",
+    fail(self, Report::Kind::misuse, loc, text("cp.async of ", bytes, " bytes"),
          "cp.async copies 4, 8 or 16 bytes");
   }
   if (src_bytes > bytes) {
     fail(self, Report::Kind::misuse, loc,
-         "cp.async of " + std::to_string(bytes) + " bytes with a source size of " + std::to_string(src_bytes),
+         text("cp.async of ", bytes, " bytes with a source size of ", src_bytes),
          "the source size of cp.async is at most its size");
   }
   if (reinterpret_cast<std::uintptr_t>(src) % bytes) {
     fail(self, Report::Kind::misuse, loc,
-         "cp.async of " + std::to_string(bytes) + " bytes from global address " +
-             hex(reinterpret_cast<std::uintptr_t>(src)),
+         text("cp.async of ", bytes, " bytes from global address ", Hex{reinterpret_cast<std::uintptr_t>(src)}),
          "both addresses of cp.async are aligned to its size");
   }
   void* memory = shared_memory(self, dst, bytes, bytes, "cp.async", loc);
   if (const void* bad = asan::first_poisoned(src, src_bytes)) {
     const auto offset = static_cast<const char*>(bad) - static_cast<const char*>(src);
     fail(self, Report::Kind::out_of_bounds, loc,
-         "cp.async reads " + std::to_string(src_bytes) + " bytes of global memory, of which byte " +
-             std::to_string(offset) + " is not in any allocation",
+         text("cp.async reads ", src_bytes, " bytes of global memory, of which byte ", offset,
+              " is not in any allocation"),
          "cp.async reads its source bytes, and only those");
   }
   Statistics& statistics = self.block->scheduler->statistics;
@@ -75,7 +74,7 @@ void cp_async_wait_group(int n, Loc loc) {
   Entry entry("cp.async.wait_group", __builtin_return_address(0));
   Thread& self = entry.self;
   if (n < 0) {
-    fail(self, Report::Kind::misuse, loc, "cp.async.wait_group " + std::to_string(n),
+    fail(self, Report::Kind::misuse, loc, text("cp.async.wait_group ", n),
          "cp.async.wait_group takes the number of groups that may stay pending");
   }
   if (self.committed > unsigned(n)) complete(self, self.committed - unsigned(n));
@@ -90,9 +89,8 @@ void check_copies_at_exit(Thread& self) {
   if (self.copies.empty()) return;
   const AsyncCopy& first = self.copies.front();
   fail(self, Report::Kind::misuse, first.where,
-       "the thread exits with " + std::to_string(self.copies.size()) +
-           " cp.async operations that it never waited for; the first was issued here" +
-           (first.group == self.committed ? " and not committed" : ""),
+       text("the thread exits with ", self.copies.size(), " cp.async operations that it never waited for; the first was ",
+            first.group == self.committed ? "issued here and not committed" : "issued here"),
        "a thread waits for its asynchronous copies before it ends: they may still write its block's shared memory");
 }
 

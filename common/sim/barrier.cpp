@@ -21,37 +21,35 @@ std::uint32_t arrive(Warp& warp, const Group& group) {
     predicates += other.predicate;
     if (other.id != call.id || other.threads != call.threads) {
       fail(warp.threads[lane], Report::Kind::divergence, group.where,
-           std::string(name(group.op)) + " on barrier " + std::to_string(other.id) + " for " +
-               std::to_string(other.threads) + " threads, while lane " + std::to_string(leader) +
-               " gives barrier " + std::to_string(call.id) + " and " + std::to_string(call.threads),
+           text(name(group.op), " on barrier ", other.id, " for ", other.threads, " threads, while lane ", leader,
+                " gives barrier ", call.id, " and ", call.threads),
            "all lanes of a warp give the same barrier and the same count");
     }
   });
 
   Barrier& barrier = block.barriers[call.id];
-  const std::string which = "barrier " + std::to_string(call.id);
   const unsigned expected = call.threads ? call.threads : block.warp_count * kWarp;
   if (expected > block.warp_count * kWarp) {
     fail(self, Report::Kind::misuse, group.where,
-         which + " for " + std::to_string(expected) + " threads in a block of " + std::to_string(block.size),
+         text("barrier ", call.id, " for ", expected, " threads in a block of ", block.size),
          "a barrier counts threads of one block");
   }
   if (barrier.arrived && barrier.expected != expected) {
     fail(self, Report::Kind::misuse, group.where,
-         which + " for " + std::to_string(expected) + " threads, after arrivals that gave " +
-             std::to_string(barrier.expected) + " at " + place(barrier.where),
+         text("barrier ", call.id, " for ", expected, " threads, after arrivals that gave ", barrier.expected, " at ",
+              barrier.where),
          "all arrivals of one phase of a barrier give the same count");
   }
   if (barrier.arrived && (barrier.op == Op::bar_red) != (group.op == Op::bar_red)) {
     fail(self, Report::Kind::misuse, group.where,
-         std::string(name(group.op)) + " on " + which + " after " + name(barrier.op) + " at " + place(barrier.where),
+         text(name(group.op), " on barrier ", call.id, " after ", name(barrier.op), " at ", barrier.where),
          "bar.red is not mixed with bar.sync or bar.arrive in one phase of a barrier");
   }
   const auto w = unsigned(&warp - block.warps);
   if (barrier.warps >> w & 1) {
     fail(self, Report::Kind::misuse, group.where,
-         "warp " + std::to_string(w) + " arrives a second time at " + which + ", of whose " +
-             std::to_string(expected) + " threads only " + std::to_string(barrier.arrived) + " have arrived",
+         text("warp ", w, " arrives a second time at barrier ", call.id, ", of whose ", expected, " threads only ",
+              barrier.arrived, " have arrived"),
          "a warp arrives once in each phase of a barrier");
   }
 
@@ -80,11 +78,11 @@ unsigned barrier_call(Op op, unsigned id, unsigned threads, bool predicate, cons
   Entry entry(name(op), caller);
   Thread& self = entry.self;
   if (id >= kBarriers) {
-    fail(self, Report::Kind::misuse, loc, std::string(name(op)) + " on barrier " + std::to_string(id),
+    fail(self, Report::Kind::misuse, loc, text(name(op), " on barrier ", id),
          "a block has the barriers 0 to 15");
   }
   if (threads % kWarp) {
-    fail(self, Report::Kind::misuse, loc, std::string(name(op)) + " for " + std::to_string(threads) + " threads",
+    fail(self, Report::Kind::misuse, loc, text(name(op), " for ", threads, " threads"),
          "the thread count of a barrier is a multiple of 32");
   }
   if (op == Op::bar_arrive && threads == 0) {

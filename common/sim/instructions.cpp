@@ -15,8 +15,8 @@ std::uint32_t shared_address(const void* pointer, Loc loc) {
   if (offset > block.shared_bytes) {
     Entry entry("shared_address", __builtin_return_address(0));
     fail(entry.self, Report::Kind::out_of_bounds, loc,
-         "a pointer that is " + std::to_string(std::intptr_t(offset)) + " bytes from the begin of the " +
-             std::to_string(block.shared_bytes) + " bytes of dynamic shared memory is used as one into it",
+         text("a pointer that is ", std::intptr_t(offset), " bytes from the begin of the ", block.shared_bytes,
+              " bytes of dynamic shared memory is used as one into it"),
          "only pointers into the block's own dynamic shared memory have a shared address");
   }
   return kSharedBase + std::uint32_t(offset);
@@ -27,12 +27,11 @@ void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigne
   const std::int64_t offset = std::int64_t(address) - kSharedBase, size = std::int64_t(self.block->shared_bytes);
   if (offset < 0 || offset + bytes > size) {
     fail(self, Report::Kind::out_of_bounds, where,
-         std::string(what) + " at shared offset " + std::to_string(offset) + ", " + std::to_string(bytes) +
-             " bytes, of the block's " + std::to_string(size),
+         text(what, " at shared offset ", offset, ", ", bytes, " bytes, of the block's ", size),
          "a shared address lies inside the block's dynamic shared memory");
   }
   if (address % alignment) {
-    fail(self, Report::Kind::misuse, where, std::string(what) + " at shared offset " + std::to_string(offset),
+    fail(self, Report::Kind::misuse, where, text(what, " at shared offset ", offset),
          alignment == 16 ? "the shared address is a multiple of 16 bytes"
                          : "the shared address is a multiple of the size");
   }
@@ -50,15 +49,13 @@ namespace {
 void check_access(Thread& self, const char* what, const void* memory, unsigned bytes, const Loc& where) {
   if (reinterpret_cast<std::uintptr_t>(memory) % bytes) {
     fail(self, Report::Kind::misuse, where,
-         std::string(what) + " of " + std::to_string(bytes) + " bytes at address " +
-             hex(reinterpret_cast<std::uintptr_t>(memory)),
+         text(what, " of ", bytes, " bytes at address ", Hex{reinterpret_cast<std::uintptr_t>(memory)}),
          "the address of a vector access is a multiple of its size");
   }
   if (const void* bad = asan::first_poisoned(memory, bytes)) {
     const auto offset = static_cast<const char*>(bad) - static_cast<const char*>(memory);
     fail(self, Report::Kind::out_of_bounds, where,
-         std::string(what) + " of " + std::to_string(bytes) + " bytes, of which byte " + std::to_string(offset) +
-             " is not in any allocation",
+         text(what, " of ", bytes, " bytes, of which byte ", offset, " is not in any allocation"),
          "an access lies inside one allocation");
   }
 }
@@ -106,9 +103,11 @@ std::uint32_t load_matrices(Warp& warp, const Group& group) {
     const std::uint16_t* const* row = rows + 8 * m;
     for (unsigned lane = 0; lane < kWarp; ++lane) {
       const unsigned i = lane / 4, j = lane % 4 * 2;  // this register: row i, columns j and j + 1
-      const std::uint32_t lo = first.trans ? row[j][i] : row[i][j];
-      const std::uint32_t hi = first.trans ? row[j + 1][i] : row[i][j + 1];
-      registers[lane][m] = lo | hi << 16;
+      if (first.trans) {
+        registers[lane][m] = row[j][i] | std::uint32_t(row[j + 1][i]) << 16;
+      } else {
+        std::memcpy(&registers[lane][m], row[i] + j, 4);
+      }
     }
   }
   ++warp.block->scheduler->statistics.ldmatrix;
@@ -120,7 +119,7 @@ std::uint32_t load_matrices(Warp& warp, const Group& group) {
 void ldmatrix(std::uint32_t* r, int count, bool trans, std::uint32_t row_address, Loc loc) {
   Entry entry("ldmatrix", __builtin_return_address(0));
   if (count != 1 && count != 2 && count != 4) {
-    fail(entry.self, Report::Kind::misuse, loc, "ldmatrix of " + std::to_string(count) + " matrices",
+    fail(entry.self, Report::Kind::misuse, loc, text("ldmatrix of ", count, " matrices"),
          "ldmatrix loads 1, 2 or 4 matrices");
   }
   LoadMatrix mine{r, nullptr, count, trans};

@@ -19,63 +19,63 @@ const char* name(Report::Kind kind) {
 }
 
 std::string in_block(const LaunchContext& launch, const Block& block) {
-  return (launch.name ? std::string("kernel ") + launch.name + ", block " : "block ") + block_name(block);
+  return launch.name ? text("kernel ", launch.name, ", block ", block) : text("block ", block);
 }
 
 std::string ranges(const std::vector<unsigned>& sorted) {
-  std::string text;
+  std::string result;
   for (std::size_t i = 0; i < sorted.size();) {
     std::size_t end = i;
     while (end + 1 < sorted.size() && sorted[end + 1] == sorted[end] + 1) ++end;
-    text += (i ? "," : "") + std::to_string(sorted[i]);
-    if (end > i) text += "-" + std::to_string(sorted[end]);
+    append(result, i ? "," : "");
+    append(result, sorted[i]);
+    if (end > i) append(result, text("-", sorted[end]));
     i = end + 1;
   }
-  return text;
+  return result;
 }
 
-std::string shape(dim3 d) {
-  return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
+Report paragraph(const LaunchContext& launch, Thread& self, Report::Kind kind, const Loc& where,
+                 const std::string& what, const char* rule) {
+  return Report(kind, text(name(kind), " in ", in_block(launch, *self.block), ", thread ", self.number, " (warp ",
+                           self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule, "."));
 }
 
 }  // namespace
 
-std::string place(const Loc& where) {
-  if (!where.line()) return "an unknown place";
+void append(std::string& text, std::string_view part) { text += part; }
+void append(std::string& text, std::int64_t number) { text += std::to_string(number); }
+void append(std::string& text, Hex number) {
+  char digits[16];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number.value, 16).ptr;
+  text.append("0x").append(digits, end);
+}
+void append(std::string& text, Lanes lanes) {
+  std::vector<unsigned> numbers;
+  for_each_lane(lanes.mask, [&](unsigned lane) { numbers.push_back(lane); });
+  text += ranges(numbers);
+}
+void append(std::string& text, const Block& block) {
+  text += sim::text("(", block.index.x, ",", block.index.y, ",", block.index.z, ")");
+}
+void append(std::string& text, const Loc& where) {
+  if (!where.line()) return void(text += "an unknown place");
   // "void ns::kernel(T*) [with T = int]" and "ns::kernel<f>(int)::<lambda()>" are both in kernel.
   std::string_view function = where.function_name();
   function = function.substr(0, function.find_first_of("(<["));
   function = function.substr(function.find_last_of(" :*&") + 1);
-  return std::string(where.file_name()) + ":" + std::to_string(where.line()) + " (" + std::string(function) + ")";
+  text += sim::text(where.file_name(), ":", where.line(), " (", function, ")");
 }
 
-std::string hex(std::uint64_t value) {
-  char digits[16];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value, 16).ptr;
-  return "0x" + std::string(digits, end);
-}
-
-std::string lanes(std::uint32_t mask) {
-  std::vector<unsigned> numbers;
-  for_each_lane(mask, [&](unsigned lane) { numbers.push_back(lane); });
-  return ranges(numbers);
-}
-
-std::string block_name(const Block& block) {
-  return "(" + std::to_string(block.index.x) + "," + std::to_string(block.index.y) + "," +
-         std::to_string(block.index.z) + ")";
-}
-
-void fail(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule) {
+void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule) {
   Scheduler& scheduler = *self.block->scheduler;
-  scheduler.fail(Report(kind, std::string(name(kind)) + " in " + in_block(scheduler.launch(), *self.block) +
-                                  ", thread " + std::to_string(self.number) + " (warp " +
-                                  std::to_string(self.number / kWarp) + ", lane " + std::to_string(self.lane) +
-                                  "), at " + place(where) + ": " + what + ". Rule: " + rule + "."));
+  Report report = paragraph(scheduler.launch(), self, kind, where, what, rule);
+  std::string().swap(what);  // this frame is never left
+  scheduler.fail(std::move(report));
 }
 
 Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
-  std::string text;
+  std::string result;
   for (const Block& block : blocks) {
     std::map<std::string, std::vector<unsigned>> waiting;  // what for -> threads
     std::vector<unsigned> exited;
@@ -88,55 +88,55 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
       std::string what = "?";
       if (thread.barrier >= 0) {
         const Barrier& barrier = block.barriers[thread.barrier];
-        what = "in " + std::string(name(barrier.op)) + " " + std::to_string(thread.barrier) + " at " +
-               place(thread.where) + " (" + std::to_string(barrier.arrived) + " of " +
-               std::to_string(barrier.expected) + " threads have arrived)";
+        what = text(name(barrier.op), " ", thread.barrier, " at ", thread.where, " where ", barrier.arrived, " of ",
+                    barrier.expected, " threads have arrived");
       }
       for (const Group& group : thread.warp->groups) {
         if (!(group.arrived >> thread.lane & 1)) continue;
-        what = "in " + std::string(name(group.op)) + " at " + place(thread.where) + " for lanes " +
-               lanes(group.mask & ~group.arrived) + " of warp " + std::to_string(t / kWarp);
+        what = text(name(group.op), " at ", thread.where, " for lanes ", Lanes{group.mask & ~group.arrived}, " of warp ",
+                    t / kWarp);
       }
       waiting[what].push_back(t);
     }
     if (waiting.empty()) continue;
-    text += (text.empty() ? "deadlock in " : " Also in ") + in_block(launch, block) + ": " +
-            std::to_string(block.size - exited.size()) + " of " + std::to_string(block.size) +
-            " threads wait and none can run:";
+    append(result, text(result.empty() ? "deadlock in " : " Also in ", in_block(launch, block), ": ",
+                        block.size - exited.size(), " of ", block.size, " threads wait and none can run:"));
     const char* separator = " threads ";
     for (const auto& [what, threads] : waiting) {
-      text += separator + ranges(threads) + " wait " + what;
+      append(result, text(separator, ranges(threads), " wait in ", what));
       separator = "; threads ";
     }
-    if (!exited.empty()) text += separator + ranges(exited) + " have exited";
-    text += ".";
+    if (!exited.empty()) append(result, text(separator, ranges(exited), " have exited"));
+    append(result, ".");
   }
-  return Report(Report::Kind::deadlock,
-                text + " Rule: every thread that a barrier or a collective counts on comes to it, and in the same order.");
+  append(result, " Rule: every thread that a barrier or a collective counts on comes to it, and in the same order.");
+  return Report(Report::Kind::deadlock, result);
 }
 
 Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset) {
   return Report(Report::Kind::out_of_bounds,
-                "out of bounds in " + in_block(launch, block) + ": a store changed the byte at shared offset " +
-                    std::to_string(offset) + ", outside of the block's " + std::to_string(block.shared_bytes) +
-                    " bytes. Rule: a block writes only its own dynamic shared memory. An AddressSanitizer build names "
-                    "the thread and the line.");
+                text("out of bounds in ", in_block(launch, block), ": a store changed the byte at shared offset ", offset,
+                     ", outside of the block's ", block.shared_bytes,
+                     " bytes. Rule: a block writes only its own dynamic shared memory. An AddressSanitizer build names "
+                     "the thread and the line."));
 }
 
 void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* kernel) {
   const auto refuse = [&](const std::string& what, const char* rule) {
-    throw Report(Report::Kind::misuse,
-                 std::string("misuse: launch of ") + (kernel ? kernel : "a kernel") + " with " + what + ". Rule: " + rule + ".");
+    throw Report(Report::Kind::misuse, text("misuse: launch of ", kernel ? kernel : "a kernel", " with ", what,
+                                            ". Rule: ", rule, "."));
   };
   const std::uint64_t threads = std::uint64_t(block.x) * block.y * block.z;
   if (!threads || threads > 1024 || block.x > 1024 || block.y > 1024 || block.z > 64) {
-    refuse("a block of " + shape(block) + " threads", "a block has 1 to 1024 threads, at most 64 of them in z");
+    refuse(text("a block of ", block.x, " x ", block.y, " x ", block.z, " threads"),
+           "a block has 1 to 1024 threads, at most 64 of them in z");
   }
   if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
-    refuse("a grid of " + shape(grid) + " blocks", "a grid has 1 to 2147483647 x 65535 x 65535 blocks");
+    refuse(text("a grid of ", grid.x, " x ", grid.y, " x ", grid.z, " blocks"),
+           "a grid has 1 to 2147483647 x 65535 x 65535 blocks");
   }
   if (shared_bytes > kMaxSharedBytes) {
-    refuse(std::to_string(shared_bytes) + " bytes of dynamic shared memory", "a block has at most 232448 bytes");
+    refuse(text(shared_bytes, " bytes of dynamic shared memory"), "a block has at most 232448 bytes");
   }
 }
 

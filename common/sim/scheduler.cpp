@@ -183,7 +183,7 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
     thread.fiber = FiberPool::take(launch_.options.stack_bytes);
     thread.fiber->prepare(thread_main);
     if (tsan::on()) {
-      const std::string name = "thread " + std::to_string(t) + " of block " + block_name(block);
+      const std::string name = text("thread ", t, " of block ", block);
       __tsan_set_fiber_name(thread.fiber->tsan, name.c_str());
     }
   }
@@ -204,15 +204,11 @@ void Scheduler::finish() {
   threadIdx = blockIdx = {};
   for (Block& block : blocks_) {
     if (!asan::on() && !report_) {
+      const auto changed = [](unsigned char byte) { return byte != 0xff; };
       const unsigned char* end = block.shared + block.shared_bytes;
-      std::ptrdiff_t stray = 0;
-      for (std::size_t i = 1; i <= kGuard; ++i) {
-        if (block.shared[-std::ptrdiff_t(i)] != 0xff) stray = -std::ptrdiff_t(i);
-      }
-      for (std::size_t i = 0; i < kGuard && !stray; ++i) {
-        if (end[i] != 0xff) stray = std::ptrdiff_t(block.shared_bytes + i);
-      }
-      if (stray || (!block.shared_bytes && end[0] != 0xff)) report_ = stray_write(launch_, block, stray);
+      const unsigned char* stray = std::find_if(block.shared - kGuard, block.shared, changed);
+      if (stray == block.shared) stray = std::find_if(end, end + kGuard, changed);
+      if (stray != end + kGuard) report_ = stray_write(launch_, block, stray - block.shared);
     }
     if (tsan::on()) {
       retired_shared_.push_back(std::move(block.shared_memory));
@@ -240,8 +236,8 @@ void Scheduler::leave(Thread& self, bool ends) {
 
 void Scheduler::yield() { leave(*current, false); }
 
-void Scheduler::fail(const Report& report) {
-  report_ = report;
+void Scheduler::fail(Report report) {
+  report_ = std::move(report);
   leave(*current, false);
   __builtin_unreachable();  // a thread that made a report never runs again
 }
@@ -255,18 +251,17 @@ void Scheduler::thread_main(boost::context::detail::transfer_t transfer) {
   try {
     scheduler.launch_.body(scheduler.launch_.context);
   } catch (const std::exception& e) {
-    thrown = std::string("the kernel threw an exception: ") + e.what();
+    thrown = text("the kernel threw an exception: ", e.what());
   } catch (...) {
     thrown = "the kernel threw an exception";
   }
   {
     Entry entry("the end of a thread", __builtin_return_address(0));
-    if (!thrown.empty()) sim::fail(self, Report::Kind::misuse, self.where, thrown, "device code cannot throw");
+    if (!thrown.empty()) sim::fail(self, Report::Kind::misuse, self.where, std::move(thrown), "device code cannot throw");
     check_copies_at_exit(self);
     leave_warp(self);
     tsan::release(&scheduler.launch_.finished);
     --scheduler.alive_;
-    thrown = {};
   }
   scheduler.leave(self, true);
   __builtin_trap();

@@ -1,10 +1,12 @@
 // The state of a launch: Launch > Scheduler (one OS thread, one cluster of blocks at a time) > Block > Warp > Thread.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/sim/fiber.h"
@@ -128,7 +130,7 @@ class Scheduler {
   /// From a simulated thread that is ready or waits: lets the next one run.
   void yield();
   /// From a simulated thread: it makes this report, and the launch ends.
-  [[noreturn]] void fail(const Report& report);
+  [[noreturn]] void fail(Report report);
   void wake(const Warp& warp, std::uint32_t lanes) { ready_.add(warp.number, lanes); }
 
   const LaunchContext& launch() const { return launch_; }
@@ -193,12 +195,34 @@ void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigne
                     const Loc& where);
 
 // ---- report.cpp ----
-std::string place(const Loc& where);
-std::string lanes(std::uint32_t mask);
-std::string hex(std::uint64_t value);
-std::string block_name(const Block& block);
+struct Lanes {
+  std::uint32_t mask;
+};
+struct Hex {
+  std::uint64_t value;
+};
+void append(std::string& text, std::string_view part);
+void append(std::string& text, std::int64_t number);
+void append(std::string& text, const Loc& where);  // file:line (function)
+void append(std::string& text, Lanes lanes);       // 0-3,8
+void append(std::string& text, Hex number);        // 0xff
+void append(std::string& text, const Block& block);
+inline void append(std::string& text, const char* part) { append(text, std::string_view(part)); }
+template <std::integral T>
+void append(std::string& text, T number) {
+  append(text, std::int64_t(number));
+}
+/// The parts one after the other. Unlike a chain of operator+ it leaves nothing behind in the frame of its caller, which
+/// is never unwound if the text is that of a report.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::string result;
+  (append(result, parts), ...);
+  return result;
+}
+
 /// Ends the launch: `what` happened in `self` at `where`; `rule` is what it broke.
-[[noreturn]] void fail(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule);
+[[noreturn]] void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule);
 Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks);
 /// A plain store hit the guard band of the shared memory, `offset` bytes from its begin.
 Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset);

@@ -7,17 +7,24 @@ namespace {
 std::uint32_t bit(unsigned lane) { return 1u << lane; }
 
 bool same_place(const Loc& a, const Loc& b) {
-  return a.line() == b.line() && a.column() == b.column() && std::string_view(a.file_name()) == b.file_name();
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == b.file_name());
+}
+
+struct Masked {
+  Op op;
+  std::uint32_t mask;
+};
+void append(std::string& text, const Masked& operation) {
+  text += name(operation.op);
+  if (!aligned(operation.op)) text += sim::text(" with mask ", Hex{operation.mask});
 }
 
 // Two operations that wait for each other's lanes never complete.
 [[noreturn]] void diverged(Thread& self, Op op, std::uint32_t mask, const Loc& where, const Group& group) {
-  std::string what = std::string("lane ") + std::to_string(self.lane) + " executes " + name(op);
-  if (!aligned(op)) what += " with mask " + hex(mask);
-  what += " while lanes " + lanes(group.arrived) + " of its warp wait for it in " + name(group.op);
-  if (!aligned(group.op)) what += " with mask " + hex(group.asked);
-  what += " at " + place(group.where);
-  fail(self, Report::Kind::divergence, where, what,
+  fail(self, Report::Kind::divergence, where,
+       text("the lane executes ", Masked{op, mask}, " while lanes ", Lanes{group.arrived}, " of its warp wait for it in ",
+            Masked{group.op, group.asked}, " at ", group.where),
        aligned(op) || aligned(group.op)
            ? "all 32 lanes of a warp execute the same .aligned instruction (barriers, ldmatrix, mma) together"
            : "every lane named in a mask executes the same operation with the same mask");
@@ -59,15 +66,14 @@ void collective(Thread& self, Op op, std::uint32_t asked, void* operands, const 
   self.where = where;
   if (!(asked & bit(self.lane))) {
     fail(self, Report::Kind::misuse, where,
-         std::string(name(op)) + " with mask " + hex(asked) + ", which does not name the calling lane " +
-             std::to_string(self.lane),
+         text(Masked{op, asked}, ", which does not name the calling lane"),
          "a lane that calls is in its mask");
   }
   if (aligned(op) && (asked & ~warp.live)) {
-    const std::uint32_t gone = asked & warp.exist & ~warp.live;
+    const bool exited = asked & warp.exist & ~warp.live;
     fail(self, Report::Kind::divergence, where,
-         std::string(name(op)) + " while lanes " + lanes(asked & ~warp.live) + " of the warp " +
-             (gone ? "have exited" : "do not exist"),
+         text(name(op), " while lanes ", Lanes{asked & ~warp.live}, " of the warp ",
+              exited ? "have exited" : "do not exist"),
          "an .aligned instruction (barriers, ldmatrix, mma) is executed by all lanes of the warp");
   }
   std::size_t index = 0;
@@ -93,7 +99,7 @@ void leave_warp(Thread& self) {
       ++index;
     } else if (aligned(group.op)) {
       fail(self, Report::Kind::divergence, group.where,
-           "the thread exits while lanes " + lanes(group.arrived) + " of its warp wait for it in " + name(group.op),
+           text("the thread exits while lanes ", Lanes{group.arrived}, " of its warp wait for it in ", name(group.op)),
            "an .aligned instruction (barriers, ldmatrix, mma) is executed by all lanes of the warp");
     } else if ((group.mask &= ~bit(self.lane)) == group.arrived) {
       complete(warp, index);
@@ -147,8 +153,8 @@ std::uint32_t complete_shuffle(Warp& warp, const Group& group) {
     if (!(group.arrived >> source & 1)) {
       const bool named = group.asked >> source & 1;
       fail(warp.threads[lane], Report::Kind::misuse, warp.threads[lane].where,
-           std::string(name(group.op)) + " reads lane " + std::to_string(source) +
-               (named ? ", which has exited" : ", which is not in the mask " + hex(group.asked)),
+           text(Masked{group.op, group.asked}, " reads lane ", source,
+                named ? ", which has exited" : ", which is not in the mask"),
            "a shuffle reads only lanes that take part in it: what others give is undefined");
     }
     mine.result = operands<ShuffleOperands>(warp, source).value;
@@ -168,7 +174,7 @@ std::uint64_t shuffle(Shuffle mode, std::uint32_t mask, std::uint64_t value, int
   const Op op = kOps[int(mode)];
   Entry entry(name(op), __builtin_return_address(0));
   if (width < 1 || width > 32 || (width & (width - 1))) {
-    fail(entry.self, Report::Kind::misuse, loc, std::string(name(op)) + " with width " + std::to_string(width),
+    fail(entry.self, Report::Kind::misuse, loc, text(name(op), " with width ", width),
          "the width is a power of two from 1 to 32");
   }
   ShuffleOperands mine{value, value, unsigned(operand), unsigned(width)};
@@ -194,6 +200,7 @@ std::uint32_t vote(Vote which, std::uint32_t mask, bool predicate, Loc loc) {
 // so patterns of atomics and fences are silent, and a missing fence on either side is not.
 void fence(Scope scope) {
   Entry entry(scope == Scope::block ? "__threadfence_block" : "__threadfence", __builtin_return_address(0));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!tsan::on()) return;
   static char device_fence;
   char* address = scope == Scope::block ? &entry.self.block->sync->fence : &device_fence;

@@ -1,0 +1,282 @@
+// For each mutant of mutants.cuh: the bug is found by the means named here, and the correct twin is silent and right, under
+// every schedule, late and early. Each runs in a process of its own, since a sanitizer may end it.
+//
+// The means: wrong output under some schedule; a Report of the simulated device; ThreadSanitizer and AddressSanitizer, in
+// the builds that have them. Reports and sanitizers must name the kernel and a line of it.
+#include "tests/sim/mutants.cuh"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <vector>
+
+namespace grout::mutants {
+namespace {
+
+using Kernel = void (*)(const uint32_t*, uint32_t*);
+using Expected = uint32_t (*)(unsigned index, unsigned block, unsigned threads);
+
+enum Means : unsigned {
+  kOutput = 1,        // wrong output in some mode
+  kReport = 2,        // a Report in every mode
+  kSomeReport = 4,    // a Report in some mode
+  kThread = 8,        // a race for ThreadSanitizer
+  kAddress = 16,      // AddressSanitizer, or a Report that it made possible
+  kNoPlace = 32,      // the Report cannot name a line
+};
+
+struct Mutant {
+  const char* name;
+  Kernel wrong, right;
+  unsigned means;
+  const char* says;          // in its Reports
+  unsigned block = 128, grid = 1;
+  size_t shared_words = 4 * 128;
+  Expected expected = [](unsigned i, unsigned, unsigned) { return 1000 + i; };
+};
+
+std::ostream& operator<<(std::ostream& out, const Mutant& mutant) { return out << mutant.name; }
+
+uint32_t mirrored(unsigned i, unsigned block, unsigned) { return 1000 + i / block * block + block - 1 - i % block; }
+uint32_t halves(unsigned, unsigned, unsigned threads) { return threads / 2; }
+
+#define MUTANT(name) #name, name<true>, name<false>
+const Mutant kMutants[] = {
+    // Barriers in place of which nothing stands.
+    {MUTANT(missing_barrier_before_read), kOutput | kThread, "", 128, 2, 128, mirrored},
+    {MUTANT(missing_barrier_before_reuse), kOutput | kThread, "", 128, 1, 128,
+     [](unsigned i, unsigned block, unsigned threads) { return 3 * mirrored(i, block, threads) + 3; }},
+    {MUTANT(missing_syncwarp), kThread, "", 64, 1, 64, [](unsigned i, unsigned, unsigned) { return 1000 + (i ^ 1); }},
+    {MUTANT(shared_barrier_id), kOutput | kThread, "", 128, 1, 128,
+     [](unsigned i, unsigned, unsigned) { return 1000 + (i ^ 32); }},
+    {MUTANT(missing_barrier_after_atomics), kOutput | kThread, "", 128, 1, 128, halves},
+    {MUTANT(missing_atomic), kThread, "", 128, 1, 128, halves},
+    // Between blocks.
+    {MUTANT(blocks_write_one_address), kThread, "", 64, 3},
+    {MUTANT(missing_threadfence), kThread, "", 64, 3, 128,
+     [](unsigned i, unsigned block, unsigned threads) {
+       if (i < threads) return 1000 + i;
+       return i == threads ? threads / block : 3 * 1000 + block * 3;
+     }},
+    // cp.async.
+    {MUTANT(missing_copy_wait), kOutput, ""},
+    {MUTANT(missing_copy_commit), kOutput, ""},
+    {MUTANT(copy_wait_too_weak), kOutput, "", 128, 1, 8 * 128},
+    {MUTANT(missing_barrier_after_copy), kOutput | kThread, "", 128, 1, 4 * 128, mirrored},
+    {MUTANT(copy_into_buffer_in_use), kOutput | kThread, "", 128, 1, 4 * 128,
+     [](unsigned i, unsigned block, unsigned threads) {
+       const unsigned other = block - 1 - i;
+       uint32_t sum = 0;
+       for (unsigned stage = 0; stage < 3; ++stage) sum += 1000 + (other + 4 * stage) % threads;
+       return sum;
+     }},
+    {MUTANT(copy_source_changed), kOutput, ""},
+    {MUTANT(exit_with_pending_copy), kReport, "never waited for"},
+    {MUTANT(copy_to_misaligned_address), kReport, "multiple of 16 bytes", 128, 1, 4 * 128 + 4},
+    {MUTANT(copy_from_misaligned_address), kReport, "aligned to its size"},
+    // Warp collectives.
+    {MUTANT(missing_lane_in_shuffle), kReport, "which has exited", 64, 1, 0,
+     [](unsigned i, unsigned, unsigned) { return 1000 + (i ^ 1); }},
+    {MUTANT(missing_lane_in_mma), kReport, "mma.sync", 64},
+    {MUTANT(divergent_collective), kReport, "__ballot_sync", 64},
+    {MUTANT(divergent_ldmatrix), kReport, "same .aligned instruction", 64},
+    {MUTANT(mismatched_masks), kReport, "the same mask", 64},
+    {MUTANT(lane_outside_its_mask), kReport, "does not name the calling lane", 64},
+    {MUTANT(shuffle_from_outside_the_mask), kReport, "which is not in the mask", 64},
+    {MUTANT(shuffle_width_not_a_power_of_two), kReport, "width 12", 64},
+    {MUTANT(misaligned_ldmatrix_row), kReport, "multiple of 16 bytes", 64},
+    // Block barriers.
+    {MUTANT(mismatched_barrier_counts), kReport, "barrier", 128, 1, 128, mirrored},
+    {MUTANT(too_few_arrivals), kReport, "96 of 128 threads have arrived", 128, 1, 128, mirrored},
+    {MUTANT(missing_arrive), kReport, "threads 0-31 have exited", 128, 1, 128,
+     [](unsigned i, unsigned, unsigned) { return 1000 + i % 32; }},
+    {MUTANT(second_arrival_in_one_phase), kSomeReport | kThread, "a second time", 128, 1, 128,
+     [](unsigned i, unsigned, unsigned) { return 1001 + i % 32; }},
+    {MUTANT(barrier_id_too_large), kReport, "barrier 16", 128, 1, 128, mirrored},
+    {MUTANT(barrier_count_not_of_warps), kReport, "for 100 threads", 128, 1, 128, mirrored},
+    {MUTANT(barrier_count_beyond_block), kReport, "for 160 threads", 128, 1, 128, mirrored},
+    {MUTANT(barrier_in_divergent_branch), kReport, "bar.sync", 128, 1, 128, mirrored},
+    {MUTANT(barrier_in_both_branches), kReport, "same .aligned instruction", 128, 1, 128, mirrored},
+    {MUTANT(barrier_after_return), kReport, "threads 64-127 have exited", 128, 1, 128,
+     [](unsigned i, unsigned, unsigned) { return i < 64 ? 1063 - i : 1000 + i; }},
+    {MUTANT(barrier_and_reduction_mixed), kReport, "not mixed", 128, 1, 128, halves},
+    // Addresses.
+    {MUTANT(global_read_out_of_bounds), kOutput | kAddress, "", 128, 1, 0,
+     [](unsigned i, unsigned, unsigned threads) { return i + 1 < threads ? 1001 + i : 0; }},
+    {MUTANT(global_read_before_begin), kOutput | kAddress, "", 128, 1, 0,
+     [](unsigned i, unsigned, unsigned) { return i ? 999 + i : 0; }},
+    {MUTANT(global_write_out_of_bounds), kAddress, "", 128, 1, 0},
+    {MUTANT(copy_reads_out_of_bounds), kOutput | kAddress, "", 128, 1, 4 * 128,
+     [](unsigned i, unsigned, unsigned threads) { return i + 4 < threads ? 1004 + i : 0; }},
+    {MUTANT(shared_write_out_of_bounds), kReport | kAddress | kNoPlace, "shared offset 512", 128, 1, 128},
+    {MUTANT(shared_address_out_of_bounds), kReport, "of the block's 512", 128, 1, 128},
+    {MUTANT(misaligned_vector_store), kReport, "multiple of its size", 128, 1, 0},
+    {MUTANT(unwritten_shared_memory), kOutput, "", 128, 1, 128,
+     [](unsigned, unsigned, unsigned) { return 120u * 1000 + 119 * 120 / 2; }},
+};
+#undef MUTANT
+constexpr size_t kLeast = 45;  // of them
+
+// ---- In the child process: every mode, a line each ----
+
+int run_all_modes(const Mutant& mutant, bool bug) {
+  const unsigned threads = mutant.grid * mutant.block, size = threads + 2;
+  uint32_t *in = nullptr, *out = nullptr;
+  if (cudaMalloc(&in, threads * 4) != cudaSuccess || cudaMalloc(&out, size * 4) != cudaSuccess) return 3;
+  for (unsigned i = 0; i < threads; ++i) in[i] = 1000 + i;
+  for (sim::Asynchrony asynchrony : sim::kAsynchronies) {
+    for (sim::Schedule schedule : sim::kSchedules) {
+      sim::options().schedule = schedule;
+      sim::options().asynchrony = asynchrony;
+      std::fill_n(out, threads, 0xffffffffu);
+      out[threads] = out[threads + 1] = 0;
+      const Status status = launch(bug ? mutant.wrong : mutant.right, dim3(mutant.grid), dim3(mutant.block),
+                                   mutant.shared_words * 4, nullptr, in, out);
+      std::string outcome = status ? "right" : "report " + status.message;
+      const bool whole = mutant.wrong == static_cast<Kernel>(missing_threadfence<true>);
+      for (unsigned i = 0; status && i < (whole ? size : threads); ++i) {
+        const uint32_t expected = mutant.expected(i, mutant.block, threads);
+        if (out[i] == expected) continue;
+        outcome = "wrong out[" + std::to_string(i) + "] = " + std::to_string(out[i]) + " instead of " +
+                  std::to_string(expected);
+        break;
+      }
+      std::cout << "mode " << sim::name(asynchrony) << ' ' << sim::name(schedule) << ": " << outcome << std::endl;
+    }
+  }
+  (void)cudaFree(in);
+  (void)cudaFree(out);
+  return 0;
+}
+
+// ---- In the parent ----
+
+struct Result {
+  int exit_code;
+  std::string text;
+  /// Modes with this outcome.
+  unsigned count(const std::string& outcome) const {
+    unsigned found = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      found += line.rfind("mode ", 0) == 0 && line.find(": " + outcome) == line.find(": ");
+    }
+    return found;
+  }
+  bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
+};
+constexpr unsigned kModes = std::size(sim::kSchedules) * std::size(sim::kAsynchronies);
+
+std::string program;
+
+Result run_child(const Mutant& mutant, bool bug) {
+  setenv("TSAN_OPTIONS", "exitcode=66 atexit_sleep_ms=0", 1);
+  setenv("ASAN_OPTIONS", "exitcode=67", 1);
+  const std::string command = "'" + program + "' --mutant " + mutant.name + (bug ? " wrong" : " right") + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Result result{-1, ""};
+  if (!pipe) return result;
+  char buffer[4096];
+  while (const size_t bytes = fread(buffer, 1, sizeof buffer, pipe)) result.text.append(buffer, bytes);
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+// The lines of mutants.cuh from the head of the kernel to its closing brace.
+std::pair<unsigned, unsigned> lines_of(const std::string& kernel) {
+  std::string file = std::source_location::current().file_name();
+  file = file.substr(0, file.rfind('/') + 1) + "mutants.cuh";
+  std::ifstream source(file);
+  std::string line;
+  unsigned first = 0;
+  for (unsigned number = 1; std::getline(source, line); ++number) {
+    if (line.find("__global__ void " + kernel + "(") != std::string::npos) first = number;
+    if (first && line == "}") return {first, number};
+  }
+  return {0, 0};
+}
+
+// Does the text, in one line, name the kernel and a line of it?
+bool names_place(const Result& result, const std::string& kernel) {
+  const auto [first, last] = lines_of(kernel);
+  const std::string file = "mutants.cuh:";
+  std::istringstream lines(result.text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(kernel) == std::string::npos) continue;
+    for (size_t at = line.find(file); at != std::string::npos; at = line.find(file, at + 1)) {
+      const auto number = unsigned(std::strtoul(line.c_str() + at + file.size(), nullptr, 10));
+      if (number >= first && number <= last) return true;
+    }
+  }
+  return false;
+}
+
+class MutantTest : public testing::TestWithParam<Mutant> {};
+
+TEST_P(MutantTest, BugIsFound) {
+  const Mutant& mutant = GetParam();
+  const Result result = run_child(mutant, true);
+  const auto sanitizer = sim::sanitizer();
+  if (sanitizer == sim::Sanitizer::thread && (mutant.means & kThread)) {
+    EXPECT_EQ(result.exit_code, 66) << result.text;
+    EXPECT_TRUE(result.has("WARNING: ThreadSanitizer: data race")) << result.text;
+    EXPECT_TRUE(names_place(result, mutant.name)) << result.text;
+  } else if (sanitizer == sim::Sanitizer::address && (mutant.means & kAddress)) {
+    EXPECT_TRUE(result.has("ERROR: AddressSanitizer: use-after-poison") || result.count("report") == kModes)
+        << result.text;
+    EXPECT_TRUE(names_place(result, mutant.name)) << result.text;
+  } else {
+    // A kernel that is reported for its barriers may well race too.
+    EXPECT_TRUE(result.exit_code == 0 || (sanitizer == sim::Sanitizer::thread && result.exit_code == 66)) << result.text;
+    if (mutant.means & kOutput) {
+      EXPECT_GT(result.count("wrong"), 0u) << result.text;
+    }
+    if (mutant.means & (kReport | kSomeReport)) {
+      EXPECT_GE(result.count("report"), mutant.means & kReport ? kModes : 1) << result.text;
+      EXPECT_TRUE(result.has(mutant.says)) << result.text;
+      EXPECT_TRUE(result.has(" Rule: ")) << result.text;
+      EXPECT_TRUE((mutant.means & kNoPlace) || names_place(result, mutant.name)) << result.text;
+    }
+  }
+}
+
+TEST_P(MutantTest, TwinIsSilent) {
+  const Result result = run_child(GetParam(), false);
+  EXPECT_EQ(result.exit_code, 0) << result.text;
+  EXPECT_EQ(result.count("right"), kModes) << result.text;
+  EXPECT_FALSE(result.has("Sanitizer")) << result.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, MutantTest, testing::ValuesIn(kMutants),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Mutants, NoneIsMissing) {
+  EXPECT_GE(std::size(kMutants), kLeast);
+  for (unsigned means : {kOutput, kReport, kThread, kAddress}) {
+    unsigned found = 0;
+    for (const Mutant& mutant : kMutants) found += (mutant.means & means) != 0;
+    EXPECT_GE(found, 5u) << "mutants that means " << means << " finds";
+  }
+}
+
+}  // namespace
+}  // namespace grout::mutants
+
+int main(int argc, char** argv) {
+  using namespace grout::mutants;
+  if (argc == 4 && std::string(argv[1]) == "--mutant") {
+    for (const Mutant& mutant : kMutants) {
+      if (std::string(argv[2]) == mutant.name) return run_all_modes(mutant, std::string(argv[3]) == "wrong");
+    }
+    return 2;
+  }
+  program = argv[0];
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
