@@ -148,7 +148,7 @@ template <int Extent, bool KMajor> Shown show_gemm_tile(const std::string& name,
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       const int byte = 2 * (KMajor ? Layout{}(row, 8 * chunk) : Layout{}(8 * chunk, row)), column = byte / 16 % 8;
       shown.table.back().push_back({text(byte), text(column)});
-      if (byte / 128 < kShownLines) panel.cells[byte / 128][column] = {"(" + text(row) + "," + text(chunk) + ")", row % 8, 8};
+      if (byte / 128 < kShownLines) panel.cells[byte / 128][column] = {"(" + text(row) + "," + text(chunk) + ")", chunk % 8, 8};
     }
   }
   shown.panels.push_back(panel);

@@ -1,0 +1,164 @@
+// Bank conflicts of the GEMM's shared tiles, counted. Shared memory has 32 banks of 4 bytes; an access of 16 bytes a lane
+// is served 8 lanes at a time (a phase), without conflict if the 8 lanes fall into 8 different 16-byte columns of the
+// 128-byte line, or on the same 16 bytes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "gemm/gemm.cuh"
+
+namespace grout {
+namespace {
+
+using Phase = std::array<int64_t, 8>;  // byte addresses of 8 lanes, multiples of 16
+
+// How often the phase is served: the most different lines in one 16-byte column.
+int ways(const Phase& phase) {
+  std::map<int64_t, std::set<int64_t>> lines;
+  for (const int64_t byte : phase) {
+    EXPECT_EQ(byte % 16, 0);
+    lines[byte / 16 % 8].insert(byte / 128);
+  }
+  size_t most = 0;
+  for (const auto& [column, in_column] : lines) most = std::max(most, in_column.size());
+  return static_cast<int>(most);
+}
+
+TEST(Counter, KnowsConflicts) {
+  Phase p;
+  for (int i = 0; i < 8; ++i) p[i] = 16 * i;
+  EXPECT_EQ(ways(p), 1);  // neighbours
+  for (int i = 0; i < 8; ++i) p[i] = 128 * i;
+  EXPECT_EQ(ways(p), 8);  // one column
+  for (int i = 0; i < 8; ++i) p[i] = 64 * i;
+  EXPECT_EQ(ways(p), 4);  // rows of 64 bytes
+  for (int i = 0; i < 8; ++i) p[i] = 144 * i;
+  EXPECT_EQ(ways(p), 1);  // padded rows
+  for (int i = 0; i < 8; ++i) p[i] = 256;
+  EXPECT_EQ(ways(p), 1);  // a broadcast
+}
+
+// Worst phase of ldmatrix over a tile (mn, k) of 16-bit elements: each 8 x 8 matrix is one phase, its rows 16 bytes along
+// the contiguous axis.
+template <class Layout> int worst_ldmatrix(Layout tile, int extent, int k, bool k_major) {
+  int worst = 0;
+  for (int mn = 0; mn < extent; mn += 8) {
+    for (int kk = 0; kk < k; kk += 8) {
+      Phase phase;
+      for (int row = 0; row < 8; ++row) phase[row] = 2 * (k_major ? tile(mn + row, kk) : tile(mn, kk + row));
+      worst = std::max(worst, ways(phase));
+    }
+  }
+  return worst;
+}
+
+// Worst phase of the copy's 16-byte stores: lanes 8p..8p + 7 of each warp, vectors as the plan deals them.
+template <class Plan> int worst_store() {
+  using Ownership = typename Plan::Ownership;
+  int worst = 0;
+  for (int turn = 0; turn < Ownership::turns; ++turn) {
+    for (int first = 0; first < Ownership::threads; first += 8) {
+      Phase phase;
+      for (int lane = 0; lane < 8; ++lane) {
+        EXPECT_TRUE(Ownership::is_inside(first + lane, turn));
+        const auto c = Ownership::vector_at(first + lane, turn);
+        phase[lane] = 2 * static_cast<int64_t>(typename Plan::Destination{}(c[0], c[1]));
+      }
+      worst = std::max(worst, ways(phase));
+    }
+  }
+  return worst;
+}
+
+template <class T, int Extent, int K, bool KMajor, int Threads> void expect_tile_without_conflicts() {
+  using Layout = typename GemmOperandTile<T, Extent, K, KMajor>::Layout;
+  EXPECT_EQ(worst_ldmatrix(Layout{}, Extent, K, KMajor), 1) << Extent << (KMajor ? " k-major" : " mn-major");
+  EXPECT_EQ((worst_store<CopyPlan<T, Layout, Threads>>()), 1) << Extent << (KMajor ? " k-major" : " mn-major");
+  // A permutation of the tile's own memory.
+  std::set<int64_t> seen;
+  for (int mn = 0; mn < Extent; ++mn) {
+    for (int k = 0; k < K; ++k) {
+      const int64_t at = Layout{}(mn, k);
+      EXPECT_TRUE(0 <= at && at < Extent * K);
+      seen.insert(at);
+    }
+  }
+  EXPECT_EQ(seen.size(), static_cast<size_t>(Extent * K));
+}
+
+// What a kernel's warps read: lane 8i + r gives the address of row r of matrix i. A wants matrices (m, k), (m + 8, k),
+// (m, k + 8), (m + 8, k + 8): registers a0..a3 of mma; B two atoms of n 8: (k, n), (k + 8, n), (k, n + 8), (k + 8, n + 8).
+template <class T, class Tile, bool KMajor, bool IsA> void expect_reader() {
+  constexpr int kExtent = IsA ? Tile::m : Tile::n, kWarps = IsA ? Tile::warps_m : Tile::warps_n;
+  constexpr int kPatch = kExtent / kWarps, kPieces = kPatch / 16;
+  using Layout = typename GemmOperandTile<T, kExtent, Tile::k, KMajor>::Layout;
+  using Reader = GemmFragmentReader<T, kExtent, Tile::k, KMajor, IsA, kPieces>;
+  for (int warp = 0; warp < kWarps; ++warp) {
+    for (int piece = 0; piece < kPieces; ++piece) {
+      for (int step = 0; step < Tile::k / 16; ++step) {
+        Phase phase;
+        for (int lane = 0; lane < 32; ++lane) {
+          const int matrix = lane / 8, row = lane % 8;
+          int mn = warp * kPatch + piece * 16, k = step * 16;
+          if (IsA) mn += matrix & 1 ? 8 : 0, k += matrix & 2 ? 8 : 0;
+          else k += matrix & 1 ? 8 : 0, mn += matrix & 2 ? 8 : 0;
+          (KMajor ? mn : k) += row;
+          const int64_t expected = 2 * Layout{}(mn, k);
+          const Reader reader(warp * kPatch, lane);
+          const int64_t read = KMajor ? reader.offset[step] + piece * 16 * Tile::k * 2 : reader.offset[piece] + step * 16 * kExtent * 2;
+          ASSERT_EQ(read, expected) << "warp " << warp << " lane " << lane << " piece " << piece << " step " << step;
+          phase[row] = expected;
+          if (row == 7) {
+            ASSERT_EQ(ways(phase), 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class T, class Tile> void expect_tile() {
+  expect_tile_without_conflicts<T, Tile::m, Tile::k, true, Tile::threads>();
+  expect_tile_without_conflicts<T, Tile::m, Tile::k, false, Tile::threads>();
+  expect_tile_without_conflicts<T, Tile::n, Tile::k, true, Tile::threads>();
+  expect_tile_without_conflicts<T, Tile::n, Tile::k, false, Tile::threads>();
+  expect_reader<T, Tile, true, true>();
+  expect_reader<T, Tile, false, true>();
+  expect_reader<T, Tile, true, false>();
+  expect_reader<T, Tile, false, false>();
+}
+TEST(GemmTiles, Large) { expect_tile<bf16, detail::GemmTileLarge>(); }
+TEST(GemmTiles, Medium) { expect_tile<bf16, detail::GemmTileMedium>(); }
+TEST(GemmTiles, MediumRealign) { expect_tile<bf16, detail::GemmTileMediumRealign>(); }
+TEST(GemmTiles, Small) { expect_tile<f16, detail::GemmTileSmall>(); }
+TEST(GemmTiles, AreThoseThatTheEntryUses) {
+  for (const auto& v : detail::gemm_mma_variants<bf16>(false, false)) {
+    const auto is = [&]<class Tile>(Tile) { return v.tile_m == Tile::m && v.tile_n == Tile::n && v.tile_k == Tile::k && v.threads == Tile::threads; };
+    EXPECT_TRUE(is(detail::GemmTileLarge{}) || is(detail::GemmTileMedium{}) || is(detail::GemmTileMediumRealign{}) || is(detail::GemmTileSmall{}));
+  }
+}
+
+TEST(Unswizzled, Conflicts) {
+  EXPECT_EQ(worst_ldmatrix(row_major(shape(128_c, 32_c)), 128, 32, true), 4);   // rows of 64 bytes
+  EXPECT_EQ(worst_ldmatrix(row_major(shape(128_c, 64_c)), 128, 64, true), 8);   // rows of 128 bytes
+  EXPECT_EQ(worst_ldmatrix(col_major(shape(128_c, 32_c)), 128, 32, false), 8);  // columns of 256 bytes
+}
+
+// An M-major atom of 128 x 8 16-bit elements, read with ldmatrix.trans: a column is 256 bytes, so the bits of k begin at
+// 7, four above the chunk's. Swizzle<3, 3, 4> brings all three of them down; the customary Swizzle<3, 3, 3> brings bit 6,
+// which is m's, and only two of k's.
+TEST(Unswizzled, MMajorAtoms) {
+  constexpr auto atom = col_major(shape(128_c, 8_c));
+  EXPECT_EQ(worst_ldmatrix(atom, 128, 8, false), 8);
+  EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 3>{}, atom), 128, 8, false), 2);
+  EXPECT_EQ(worst_ldmatrix(compose(Swizzle<2, 3, 4>{}, atom), 128, 8, false), 2);
+  EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 4>{}, atom), 128, 8, false), 1);
+  EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 4>{}, col_major(shape(256_c, 8_c))), 256, 8, false), 2);  // wants 5
+  EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 5>{}, col_major(shape(256_c, 8_c))), 256, 8, false), 1);
+}
+
+}  // namespace
+}  // namespace grout
