@@ -188,8 +188,23 @@ GROUT_DEVICE void shift_words(uint32_t (&out)[4], const uint32_t (&low)[4], cons
   for (int i = 0; i < 4; ++i) out[i] = ptx::funnel_shift_right(u[i], u[i + 1], bits);
 }
 
+// Zeros all but the first `valid` of a vector's V elements.
+template <int V> GROUT_DEVICE void keep_front(uint32_t (&words)[4], int valid) {
+  constexpr int kPerWord = V / 4;
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    if (valid <= w * kPerWord) words[w] = 0;
+    else if (kPerWord == 2 && valid == w * kPerWord + 1) words[w] &= 0xffffu;
+  }
+}
+// The same decision for who cannot hold a vector in registers.
+GROUT_HD VectorDecision without_realigning(VectorDecision decision) {
+  if (decision.kind == VectorCase::realign) decision.kind = VectorCase::elements;
+  return decision;
+}
+
 template <class T> GROUT_HD uint32_t element_bits(T value) {
-  if constexpr (sizeof(T) == 2) return value.bits;
+  if constexpr (sizeof(T) == 2) return uint32_t{value.bits};
   else return std::bit_cast<uint32_t>(value);
 }
 
@@ -262,23 +277,14 @@ template <class Plan>
 GROUT_DEVICE void finish_copy(Plan, const VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
                               int thread GROUT_AT) {
   using Ownership = typename Plan::Ownership;
-  constexpr int V = Plan::vector, kPerWord = V / 4;
 #pragma unroll
   for (int turn = 0; turn < Ownership::turns; ++turn) {
     const uint32_t place = flight.place[turn];
     if (place == VectorsInFlight<Plan>::kDone) continue;
     uint32_t words[4];
     detail::shift_words(words, flight.low[turn], flight.high[turn], place & 15);
-    if constexpr (Plan::options.partial == Partial::zero_fill) {
-      const int valid = static_cast<int>(place >> 8);
-      if (valid != V) {
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          if (valid <= w * kPerWord) words[w] = 0;
-          else if (kPerWord == 2 && valid == w * kPerWord + 1) words[w] &= 0xffffu;
-        }
-      }
-    }
+    const int valid = static_cast<int>(place >> 8);
+    if (Plan::options.partial == Partial::zero_fill && valid != Plan::vector) detail::keep_front<Plan::vector>(words, valid);
     const auto c = Ownership::vector_at(thread, turn);
     ptx::store_shared(ptx::shared_address(shared + typename Plan::Destination{}(c[0], c[1]) GROUT_HERE), words GROUT_HERE);
   }
@@ -321,6 +327,146 @@ GROUT_DEVICE void copy_async(Plan plan, typename Plan::Value* shared, const View
   }
 }
 
+// ---- walking ----------------------------------------------------------------------------------------------------
+
+// Copies tile after tile along one axis of a source, as the main loop of a GEMM does, computing once what does not change
+// from tile to tile: same result as copy_async at every step, a few instructions a vector. Needs: an origin that is not
+// negative, source strides that are positive and one along the vectors; and, unless the plan realigns, an aligned source
+// (is_aligned_source). With Bounds::none also tiles that lie inside.
+//
+//   TileWalk<Plan, 1, decltype(source)> walk(source, {row, 0}, thread);
+//   walk.begin(flight, shared);  ...  walk.finish(flight, shared);  walk.advance();       (realigning plans)
+//   walk.copy(shared);  walk.advance();                                                   (all others)
+template <class Plan, int WalkAxis, class Source> class TileWalk {
+  using T = typename Plan::Value;
+  using Ownership = typename Plan::Ownership;
+  static constexpr int V = Plan::vector, kAxis = Plan::axis, kTurns = Ownership::turns;
+  template <int Axis> static constexpr int kTile = Axis == 0 ? Plan::rows : Plan::columns;
+  // Turn t of a thread lies kAcross positions across from turn t - 1, at the same place along the vectors ...
+  static constexpr int kAcross = Ownership::threads / Ownership::vectors_along;
+  static_assert(Ownership::threads % Ownership::vectors_along == 0 && Ownership::vectors % Ownership::threads == 0,
+                "TileWalk: the threads must cover whole rows of vectors, and the same number in every turn");
+  // ... and a constant number of elements on in shared memory, where the swizzle repeats that often.
+  static constexpr int place(Coordinate<2> c) { return static_cast<int>(typename Plan::Destination{}(c[0], c[1])); }
+  static constexpr int kStep = [] {
+    return place(Ownership::vector_at(0, kTurns > 1 ? 1 : 0)) - place(Ownership::vector_at(0, 0));
+  }();
+  static constexpr bool kRegular = [] {
+    for (int thread = 0; thread < Ownership::threads; ++thread) {
+      for (int turn = 1; turn < kTurns; ++turn)
+        if (place(Ownership::vector_at(thread, turn)) != place(Ownership::vector_at(thread, 0)) + turn * kStep) return false;
+    }
+    return true;
+  }();
+  static_assert(kRegular, "TileWalk: the destination's swizzle must repeat from one turn to the next");
+
+ public:
+  GROUT_DEVICE TileWalk(const Source& source, Origin origin, int thread) : source_(source), origin_(origin), thread_(thread) {
+    const auto c = Ownership::vector_at(thread, 0);
+    to_ = static_cast<uint32_t>(place(c) * sizeof(T));
+    const int64_t row = origin.row + c[0], col = origin.col + c[1];
+    from_ = source.data + source.layout(row, col);
+    along_left_ = clamped(extent<kAxis>() - (kAxis == 0 ? row : col));
+    across_left_ = clamped(extent<1 - kAxis>() - (kAxis == 0 ? col : row));
+  }
+
+  // Starts copying the current tile to `shared`. Completion: as copy_async.
+  GROUT_DEVICE void copy(T* shared GROUT_AT) const {
+    static_assert(Plan::options.misaligned != Misaligned::realign, "TileWalk: a plan that realigns has begin and finish");
+    const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const T* from = from_ + turn * turn_stride();
+      if constexpr (Plan::options.bounds == Bounds::none) {
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
+      } else {
+        const int valid = turn * kAcross < across_left_ ? valid_along() : 0;
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), valid > 0 ? from : source_.data,
+                          static_cast<uint32_t>(valid * sizeof(T)) GROUT_HERE);
+      }
+    }
+  }
+
+  // The same in two halves for a plan that realigns, as begin_copy and finish_copy. Where the words around the tile's
+  // vectors are not all inside the source, the whole copy happens in begin.
+  GROUT_DEVICE void begin(VectorsInFlight<Plan>& flight, T* shared GROUT_AT) {
+    in_flight_ = words_are_inside();
+    if (!in_flight_) {
+      copy_slowly(shared GROUT_HERE);
+      return;
+    }
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const T* from = turn * kAcross < across_left_ && along_left_ > 0 ? from_ + turn * turn_stride() : first();
+      const auto* word = reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(from) & ~uintptr_t{15});
+      ptx::load_global(flight.low[turn], word GROUT_HERE);
+      ptx::load_global(flight.high[turn], word + 16 GROUT_HERE);
+    }
+  }
+  GROUT_DEVICE void finish(const VectorsInFlight<Plan>& flight, T* shared GROUT_AT) const {
+    if (!in_flight_) return;
+    const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const auto shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from_ + turn * turn_stride())) & 15;
+      uint32_t words[4];
+      detail::shift_words(words, flight.low[turn], flight.high[turn], shift);
+      const int valid = turn * kAcross < across_left_ ? valid_along() : 0;
+      if (valid != V) detail::keep_front<V>(words, valid);
+      ptx::store_shared(to + turn * kStep * sizeof(T), words GROUT_HERE);
+    }
+  }
+
+  // Moves on to the next tile.
+  GROUT_DEVICE void advance() {
+    (WalkAxis == 0 ? origin_.row : origin_.col) += kTile<WalkAxis>;
+    from_ += kTile<WalkAxis> * source_.layout.template stride<WalkAxis>();
+    (WalkAxis == kAxis ? along_left_ : across_left_) -= kTile<WalkAxis>;
+  }
+
+ private:
+  template <int Axis> GROUT_DEVICE int64_t extent() const { return source_.layout.template extent<Axis>(); }
+  GROUT_DEVICE int64_t turn_stride() const { return kAcross * source_.layout.template stride<1 - kAxis>(); }
+  GROUT_DEVICE const T* first() const { return source_.data + source_.layout(origin_.row, origin_.col); }
+  GROUT_DEVICE int valid_along() const { return along_left_ < 0 ? 0 : along_left_ < V ? along_left_ : V; }
+  // Counts below are compared with at most a tile; a walk is shorter than 2^30 elements beyond that.
+  static GROUT_DEVICE int clamped(int64_t left) { return static_cast<int>(left < (1 << 30) ? left : 1 << 30); }
+
+  // Do the words around every valid vector of the tile lie between the source's first and last valid byte? Uniform.
+  GROUT_DEVICE bool words_are_inside() const {
+    if (origin_.row >= extent<0>() || origin_.col >= extent<1>()) return false;
+    const int64_t last_row = last_start<0>(origin_.row), last_col = last_start<1>(origin_.col);
+    const detail::Span span = detail::span_of(source_);
+    const auto low = reinterpret_cast<uintptr_t>(first()) & ~uintptr_t{15};
+    const auto high = reinterpret_cast<uintptr_t>(source_.data + source_.layout(last_row, last_col)) & ~uintptr_t{15};
+    return low >= reinterpret_cast<uintptr_t>(span.begin) && high + 32 <= reinterpret_cast<uintptr_t>(span.end);
+  }
+  // Where, along an axis, the tile's last vector that is at least partly inside starts.
+  template <int Axis> GROUT_DEVICE int64_t last_start(int64_t origin) const {
+    constexpr int kStride = Axis == kAxis ? V : 1;
+    const int64_t left = extent<Axis>() - origin;
+    return origin + (left < kTile<Axis> ? (static_cast<int>(left) - 1) / kStride * kStride : kTile<Axis> - kStride);
+  }
+  GROUT_DEVICE void copy_slowly(T* shared GROUT_AT) const {
+    constexpr Plan plan{};
+#pragma unroll 1
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const auto c = Ownership::vector_at(thread_, turn);
+      const int64_t row = origin_.row + c[0], col = origin_.col + c[1];
+      detail::copy_now(plan, shared + place(c), source_, row, col,
+                       detail::without_realigning(decide_vector(plan, source_, row, col)) GROUT_HERE);
+    }
+  }
+
+  Source source_;
+  Origin origin_;
+  int thread_;
+  const T* from_;                   // this thread's vector of turn 0
+  uint32_t to_;                     // its bytes from the tile's base in shared memory
+  int along_left_, across_left_;    // valid elements from there on, along the vector and across
+  bool in_flight_ = false;          // does finish have anything to store?
+};
+
 // Closes this thread's copies since its last commit into one group, perhaps empty.
 GROUT_DEVICE void commit_copies(GROUT_AT_ONLY) {
   ptx::cp_async_commit_group(GROUT_HERE_ONLY);
@@ -345,56 +491,67 @@ struct Identity {
   template <class T> constexpr T operator()(T value, int64_t, int64_t) const { return value; }
 };
 
+namespace detail {
+// Does every vector of the tile at `origin` lie inside the destination, contiguous and aligned? Uniform over a block.
+template <class Plan, class L>
+GROUT_HD bool stores_whole_vectors(Plan, const View<typename Plan::Value, L>& destination, Origin origin) {
+  constexpr auto kShape = Plan::Ownership::shape;
+  const int64_t along = Plan::axis == 0 ? origin.row : origin.col;
+  return origin.row >= 0 && origin.col >= 0 && origin.row + kShape[0] <= destination.layout.template extent<0>() &&
+         origin.col + kShape[1] <= destination.layout.template extent<1>() &&
+         is_one(destination.layout.template stride<Plan::axis>()) &&
+         destination.layout.template stride<1 - Plan::axis>() % Plan::vector == 0 && along % Plan::vector == 0 &&
+         is_aligned(destination.data, Plan::vector * sizeof(typename Plan::Value));
+}
+}  // namespace detail
+
 // Stores a fragment to the tile at `origin` of `destination`, converting to its element type (round to nearest even).
 // Coordinates outside the destination are skipped: no byte of them is touched. Distinct coordinates must have distinct
 // addresses (the host entry's duty). `transform(value, row, col)` is applied to each value that is stored.
+// A tile that lies inside and is aligned is stored in vectors, any other one element by element.
 // Participants: the ownership's threads, each for its own slots.
 template <class Plan, class From, class L, class Transform = Identity>
-GROUT_DEVICE void store(Plan, const View<typename Plan::Value, L>& destination,
+GROUT_DEVICE void store(Plan plan, const View<typename Plan::Value, L>& destination,
                         const Fragment<From, typename Plan::Ownership>& fragment, Origin origin, int thread,
-                        Transform transform = {}) {
+                        Transform transform = {} GROUT_AT) {
   using To = typename Plan::Value;
   using Ownership = typename Plan::Ownership;
-  constexpr int V = Plan::vector, kWords = V * static_cast<int>(sizeof(To)) / 4;
-  const int64_t rows = destination.layout.template extent<0>(), columns = destination.layout.template extent<1>();
+  constexpr int V = Plan::vector, kWords = V * static_cast<int>(sizeof(To)) / 4, kPerWord = 4 / sizeof(To);
   const auto convert = [&](int slot, int64_t row, int64_t col) {
     const From value = transform(fragment[slot], row, col);
     if constexpr (std::is_same_v<From, To>) return value;
     else return from_float<To>(to_float(value));
   };
+  if constexpr (kWords >= 1) {
+    if (Plan::bounds == Bounds::none || detail::stores_whole_vectors(plan, destination, origin)) {
 #pragma unroll
-  for (int slot = 0; slot < Ownership::slots; slot += V) {
+      for (int slot = 0; slot < Ownership::slots; slot += V) {
+        const auto c = Ownership::at(thread, slot);
+        const int64_t row = origin.row + c[0], col = origin.col + c[1];
+        uint32_t words[kWords];
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+          words[w] = 0;
+#pragma unroll
+          for (int i = 0; i < kPerWord; ++i) {
+            const int at_slot = w * kPerWord + i;
+            words[w] |= detail::element_bits(convert(slot + at_slot, row + (Plan::axis == 0 ? at_slot : 0),
+                                                     col + (Plan::axis == 0 ? 0 : at_slot)))
+                        << (i * 8 * sizeof(To));
+          }
+        }
+        ptx::store_global(detail::element(destination, row, col), words GROUT_HERE);
+      }
+      return;
+    }
+  }
+  const int64_t rows = destination.layout.template extent<0>(), columns = destination.layout.template extent<1>();
+#pragma unroll
+  for (int slot = 0; slot < Ownership::slots; ++slot) {
     const auto c = Ownership::at(thread, slot);
     const int64_t row = origin.row + c[0], col = origin.col + c[1];
-    if constexpr (kWords >= 1) {
-      const int64_t last_row = row + (Plan::axis == 0 ? V - 1 : 0), last_col = col + (Plan::axis == 0 ? 0 : V - 1);
-      const bool inside = Plan::bounds == Bounds::none || (row >= 0 && col >= 0 && last_row < rows && last_col < columns);
-      if (inside && detail::is_one(destination.layout.template stride<Plan::axis>())) {
-        To* pointer = detail::element(destination, row, col);
-        if (Plan::bounds == Bounds::none || detail::is_aligned(pointer, V * sizeof(To))) {
-          uint32_t words[kWords];
-#pragma unroll
-          for (int w = 0; w < kWords; ++w) {
-            if constexpr (sizeof(To) == 4) {
-              words[w] = detail::element_bits(convert(slot + w, row + (Plan::axis == 0 ? w : 0),
-                                                      col + (Plan::axis == 0 ? 0 : w)));
-            } else {
-              const int i = 2 * w;
-              words[w] = pack(convert(slot + i, row + (Plan::axis == 0 ? i : 0), col + (Plan::axis == 0 ? 0 : i)),
-                              convert(slot + i + 1, row + (Plan::axis == 0 ? i + 1 : 0),
-                                      col + (Plan::axis == 0 ? 0 : i + 1)));
-            }
-          }
-          ptx::store_global(pointer, words);
-          continue;
-        }
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const int64_t r = row + (Plan::axis == 0 ? i : 0), k = col + (Plan::axis == 0 ? 0 : i);
-      if (r >= 0 && k >= 0 && r < rows && k < columns) *detail::element(destination, r, k) = convert(slot + i, r, k);
-    }
+    if (row >= 0 && col >= 0 && row < rows && col < columns)
+      *detail::element(destination, row, col) = convert(slot, row, col);
   }
 }
 

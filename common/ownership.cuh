@@ -88,7 +88,9 @@ template <int Rows, int Columns, int Axis, int Vector, int Threads> struct Vecto
   static constexpr int turns = (vectors + Threads - 1) / Threads;  // vectors a thread holds
   static constexpr int slots = turns * Vector;
   static constexpr Coordinate<2> shape{Rows, Columns};
-  static constexpr bool is_inside(int thread, int turn) { return turn * Threads + thread < vectors; }
+  static constexpr bool is_inside(int thread, int turn) {
+    return vectors % Threads == 0 || turn * Threads + thread < vectors;
+  }
   // First coordinate of a thread's vector.
   static constexpr Coordinate<2> vector_at(int thread, int turn) {
     const int v = turn * Threads + thread, along = v % vectors_along * Vector, across = v / vectors_along;

@@ -62,9 +62,15 @@ template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, false
   using Layout = decltype(compose(Swizzle<3, kChunkBits, kColumnBits - kChunkBits>{}, col_major(shape(Int<Extent>{}, Int<K>{}))));
 };
 
-template <class T, class Tile> struct GemmMmaStorage {
-  alignas(128) T a[Tile::stages][Tile::m * Tile::k];
-  alignas(128) T b[Tile::stages][Tile::n * Tile::k];
+// The ring of stages; after the main loop, the same memory holds what the epilogue stages, one strip of 16 rows a warp.
+// Strips are padded by 8 floats, so that the 8 rows of an accumulator atom start in different banks.
+template <class T, class Tile> union GemmMmaStorage {
+  struct {
+    alignas(128) T a[Tile::stages][Tile::m * Tile::k];
+    alignas(128) T b[Tile::stages][Tile::n * Tile::k];
+  } ring;
+  static constexpr int strip_columns = Tile::n / Tile::warps_n, strip_pitch = strip_columns + 8;
+  alignas(128) float strips[Tile::warps_m * Tile::warps_n][16 * strip_pitch];
 };
 
 // Reads 16 x 16 pieces (m or n, k) of an operand tile as mma fragments. A lane's offset is the swizzled layout at its own
@@ -109,20 +115,29 @@ GROUT_HD GemmTileIndex gemm_tile_index(int64_t index, int64_t tiles_m, int64_t t
   return {batch, first + index % height, index / height};
 }
 
-template <class To, class Tile, bool Checked>
-GROUT_DEVICE void gemm_store(To* d, const To* c, int64_t m, int64_t n, int64_t ldc, float alpha, float beta,
-                             const Fragment<float, WarpTiled<MmaM16N8K16C, Tile::warps_m, Tile::warps_n, Tile::atoms_m,
-                                                             Tile::atoms_n>>& sum,
-                             Origin origin, int thread) {
-  using Ownership = typename std::remove_cvref_t<decltype(sum)>::Ownership;
-  const auto out = view(d, layout(shape(m, n), stride(ldc, 1_c)));
-  const StorePlan<To, Ownership, 1, Checked ? Bounds::checked : Bounds::none> plan;
-  if (beta == 0) {  // C is not read: it may be absent, or hold NaN
-    store(plan, out, sum, origin, thread, [&](float value, int64_t, int64_t) { return alpha * value; });
-  } else {
-    store(plan, out, sum, origin, thread, [&](float value, int64_t row, int64_t col) {
-      return alpha * value + beta * to_float(c[row * ldc + col]);
-    });
+// Stores one strip of a warp (16 rows, from `origin` of D) out of shared memory, V neighbours a lane: 16 bytes where D's
+// rows are aligned, else single elements, so that the warp still writes neighbours to neighbours. Warp.
+template <class To, int V, Bounds BoundsT, int Columns, int Pitch, class T>
+GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T>& p, To* d, const To* c, Origin origin,
+                                   int lane) {
+  constexpr int kColumns = Columns < 32 * V ? Columns : 32 * V, kRows = 32 * V / kColumns;  // of one turn
+  using Ownership = VectorTiled<kRows, kColumns, 1, V, 32>;
+  const auto out = view(d, layout(shape(p.m, p.n), stride(p.ldc, 1_c)));
+  const auto scale = [&](float value, int64_t row, int64_t col) {
+    value *= p.alpha;
+    if (p.beta != 0) value += p.beta * to_float(c[row * p.ldc + col]);  // else C is not read: it may be null, or hold NaN
+    return value;
+  };
+#pragma unroll 1
+  for (int row = 0; row < 16; row += kRows) {
+#pragma unroll 1
+    for (int col = 0; col < Columns; col += kColumns) {
+      Fragment<float, Ownership> values;
+      const auto at = Ownership::at(lane, 0);
+#pragma unroll
+      for (int i = 0; i < V; ++i) values[i] = strip[(row + at[0]) * Pitch + col + at[1] + i];
+      store(StorePlan<To, Ownership, 1, BoundsT>{}, out, values, {origin.row + row, origin.col + col}, lane, scale);
+    }
   }
 }
 
@@ -131,18 +146,19 @@ template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
 __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaParameters<T> p) {
   constexpr bool kKMajorA = !TransA, kKMajorB = TransB;
   constexpr int kStages = Tile::stages, kSteps = Tile::k / 16;
-  constexpr CopyOptions kCopy = {
+  constexpr CopyOptions kOptions = {
       .bounds = Path == GemmPath::aligned ? Bounds::none : Bounds::checked,
       .misaligned = Path == GemmPath::realign ? Misaligned::realign : Misaligned::elements,
       .partial = Partial::zero_fill,
   };
   using LayoutA = typename GemmOperandTile<T, Tile::m, Tile::k, kKMajorA>::Layout;
   using LayoutB = typename GemmOperandTile<T, Tile::n, Tile::k, kKMajorB>::Layout;
-  using PlanA = CopyPlan<T, LayoutA, Tile::threads, kCopy>;
-  using PlanB = CopyPlan<T, LayoutB, Tile::threads, kCopy>;
+  using PlanA = CopyPlan<T, LayoutA, Tile::threads, kOptions>;
+  using PlanB = CopyPlan<T, LayoutB, Tile::threads, kOptions>;
   using Sum = WarpTiled<MmaM16N8K16C, Tile::warps_m, Tile::warps_n, Tile::atoms_m, Tile::atoms_n>;
 
-  auto& shared = dynamic_shared<GemmMmaStorage<T, Tile>>();
+  using Storage = GemmMmaStorage<T, Tile>;
+  auto& shared = dynamic_shared<Storage>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const GemmFragmentReader<T, Tile::m, Tile::k, kKMajorA, true, Tile::atoms_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
   const GemmFragmentReader<T, Tile::n, Tile::k, kKMajorB, false, Tile::atoms_n / 2> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
@@ -167,12 +183,31 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
     Fragment<float, Sum> sum;
     sum.fill(0.f);
 
+    TileWalk<PlanA, 1, decltype(source_a)> walk_a(source_a, {m0, 0}, thread);
+    TileWalk<PlanB, 1, decltype(source_b)> walk_b(source_b, {n0, 0}, thread);
+    VectorsInFlight<PlanA> flight_a;
+    VectorsInFlight<PlanB> flight_b;
+    // Copies of the next k-tile to a stage: begin starts them, finish stores what came through registers.
+    const auto begin = [&](int stage) {
+      if constexpr (PlanA::options.misaligned == Misaligned::realign) {
+        walk_a.begin(flight_a, shared.ring.a[stage]);
+        walk_b.begin(flight_b, shared.ring.b[stage]);
+      } else {
+        walk_a.copy(shared.ring.a[stage]);
+        walk_b.copy(shared.ring.b[stage]);
+      }
+    };
+    const auto finish = [&](int stage) {
+      if constexpr (PlanA::options.misaligned == Misaligned::realign) {
+        walk_a.finish(flight_a, shared.ring.a[stage]);
+        walk_b.finish(flight_b, shared.ring.b[stage]);
+      }
+      walk_a.advance();
+      walk_b.advance();
+    };
 #pragma unroll
     for (int stage = 0; stage < kStages - 1; ++stage) {
-      if (stage < tiles_k) {
-        copy_async(PlanA{}, shared.a[stage], source_a, {m0, int64_t{stage} * Tile::k}, thread);
-        copy_async(PlanB{}, shared.b[stage], source_b, {n0, int64_t{stage} * Tile::k}, thread);
-      }
+      if (stage < tiles_k) begin(stage), finish(stage);
       commit_copies();
     }
     wait_copies<kStages - 2>();
@@ -180,7 +215,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
 
     uint32_t a[2][Tile::atoms_m][4], b[2][Tile::atoms_n / 2][4];  // fragments of this k step and of the next
     const auto load_fragments = [&](int buffer, int stage, int step) {
-      const uint32_t stage_a = ptx::shared_address(shared.a[stage]), stage_b = ptx::shared_address(shared.b[stage]);
+      const uint32_t stage_a = ptx::shared_address(shared.ring.a[stage]), stage_b = ptx::shared_address(shared.ring.b[stage]);
 #pragma unroll
       for (int i = 0; i < Tile::atoms_m; ++i) read_a.load(a[buffer][i], stage_a, i, step);
 #pragma unroll
@@ -202,9 +237,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
     load_fragments(0, 0, 0);
     int read = 0, write = kStages - 1;
     for (int64_t t = 0; t < tiles_k; ++t) {
-      VectorsInFlight<PlanA> flight_a;
-      VectorsInFlight<PlanB> flight_b;
-      const int64_t ahead = t + kStages - 1;
+      const bool more = t + kStages - 1 < tiles_k;
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         if (step == kSteps - 1) {
@@ -214,39 +247,47 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
         }
         load_fragments((step + 1) % 2, read, (step + 1) % kSteps);
         if (step == 0) {
-          if (ahead < tiles_k) {
-            if constexpr (Path == GemmPath::realign) {
-              begin_copy(PlanA{}, flight_a, shared.a[write], source_a, {m0, ahead * Tile::k}, thread);
-              begin_copy(PlanB{}, flight_b, shared.b[write], source_b, {n0, ahead * Tile::k}, thread);
-            } else {
-              copy_async(PlanA{}, shared.a[write], source_a, {m0, ahead * Tile::k}, thread);
-              copy_async(PlanB{}, shared.b[write], source_b, {n0, ahead * Tile::k}, thread);
-            }
-          }
+          if (more) begin(write);
           commit_copies();
         }
         multiply(step % 2);
       }
-      if constexpr (Path == GemmPath::realign) {
-        if (ahead < tiles_k) {
-          finish_copy(PlanA{}, flight_a, shared.a[write], thread);
-          finish_copy(PlanB{}, flight_b, shared.b[write], thread);
-        }
-      }
+      if (more) finish(write);
       write = write + 1 == kStages ? 0 : write + 1;
     }
     wait_copies<0>();
-    __syncthreads();  // the next tile writes stages that other warps may still read
+    __syncthreads();  // all warps have left the ring: its memory becomes the strips
 
-    const auto write_out = [&]<class To>(To* d) {
-      const To* c = static_cast<const To*>(p.c);
-      gemm_store<To, Tile, Path != GemmPath::aligned>(d + at.batch * p.batch_d,
-                                                      c == nullptr ? c : c + at.batch * p.batch_c, p.m, p.n, p.ldc,
-                                                      p.alpha, p.beta, sum, {m0, n0}, thread);
-    };
-    if (p.out == ElementType::bf16) write_out(static_cast<bf16*>(p.d));
-    else if (p.out == ElementType::f16) write_out(static_cast<f16*>(p.d));
-    else write_out(static_cast<float*>(p.d));
+    float* strip = shared.strips[warp];
+    constexpr int kColumns = Storage::strip_columns, kPitch = Storage::strip_pitch;
+#pragma unroll 1
+    for (int i = 0; i < Tile::atoms_m; ++i) {
+#pragma unroll
+      for (int atom = 0; atom < Tile::atoms_m; ++atom) {
+        if (atom != i) continue;  // the accumulators of row `i`, their indices known at compile time
+#pragma unroll
+        for (int slot = 0; slot < 4 * Tile::atoms_n; ++slot) {
+          const auto c = MmaM16N8K16C::at(lane, slot % 4);
+          strip[c[0] * kPitch + slot / 4 * 8 + c[1]] = sum[atom * 4 * Tile::atoms_n + slot];
+        }
+      }
+      __syncwarp();  // the strip is complete
+      const Origin origin = {m0 + warp / Tile::warps_n * Sum::patch_m + 16 * i, n0 + warp % Tile::warps_n * kColumns};
+      const auto write = [&]<class To>(To* d) {
+        d += at.batch * p.batch_d;
+        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + at.batch * p.batch_c;
+        constexpr int kWide = 16 / sizeof(To);
+        if (detail::is_aligned(d, 16) && p.ldc % kWide == 0)
+          gemm_store_strip<To, kWide, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
+        else
+          gemm_store_strip<To, 1, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
+      };
+      if (p.out == ElementType::bf16) write(static_cast<bf16*>(p.d));
+      else if (p.out == ElementType::f16) write(static_cast<f16*>(p.d));
+      else write(static_cast<float*>(p.d));
+      __syncwarp();  // all lanes have read the strip
+    }
+    __syncthreads();  // the next tile fills the ring again
   }
 }
 
