@@ -39,8 +39,12 @@ struct Shown {
   std::string json;                     // further members of the JSON object, each with a comma before it
 };
 
-std::string text(int64_t value) { return std::to_string(value); }
-std::string quoted(const std::string& s) { return "\"" + s + "\""; }
+std::string text(int64_t value) {
+  return std::to_string(value);
+}
+std::string quoted(const std::string& s) {
+  return "\"" + s + "\"";
+}
 Row numbers(int count, int step = 1, const std::string& before = "") {
   Row row;
   for (int i = 0; i < count; ++i) row.push_back(before + text(int64_t{i} * step));
@@ -54,7 +58,8 @@ std::string joined(const std::vector<std::string>& items, const std::string& wit
 
 // ---- ownerships ----
 
-template <class Ownership> std::vector<std::vector<Row>> table_of() {
+template <class Ownership>
+std::vector<std::vector<Row>> table_of() {
   std::vector<std::vector<Row>> table(Ownership::threads);
   for (int lane = 0; lane < Ownership::threads; ++lane) {
     for (int slot = 0; slot < Ownership::slots; ++slot) {
@@ -69,14 +74,16 @@ template <class Ownership> std::vector<std::vector<Row>> table_of() {
 
 // The tile as a grid in which each element names its lane and element, then the table by lane. Three axes: one grid a matrix.
 template <class Ownership>
-Shown show_ownership(const std::string& name, const std::string& title, Row coord, const std::string& slot,
-                     Row notes) {
+Shown show_ownership(const std::string& name, const std::string& title, Row coord, const std::string& slot, Row notes) {
   constexpr int kFirst = Ownership::axes - 2, kRows = Ownership::shape[kFirst], kColumns = Ownership::shape[kFirst + 1];
   Shown shown{name, title, notes, {}, {"lane", slot}, coord, table_of<Ownership>(), ""};
   const int matrices = kFirst == 0 ? 1 : Ownership::shape[0];
   for (int matrix = 0; matrix < matrices; ++matrix) {
     Panel panel{(kFirst == 0 ? "" : "matrix " + text(matrix) + ": ") + "lane:" + slot + " that holds it",
-                coord[kFirst] + " \\ " + coord[kFirst + 1], numbers(kColumns), numbers(kRows), {}};
+                coord[kFirst] + " \\ " + coord[kFirst + 1],
+                numbers(kColumns),
+                numbers(kRows),
+                {}};
     panel.cells.assign(kRows, std::vector<Cell>(kColumns));
     for (int lane = 0; lane < Ownership::threads; ++lane) {
       for (int s = 0; s < Ownership::slots; ++s) {
@@ -87,34 +94,48 @@ Shown show_ownership(const std::string& name, const std::string& title, Row coor
     }
     shown.panels.push_back(panel);
   }
-  Panel lanes{"(" + joined(coord) + ") of each lane's " + slot + "s", "lane", numbers(Ownership::slots), numbers(Ownership::threads), {}};
+  Panel lanes{"(" + joined(coord) + ") of each lane's " + slot + "s",
+              "lane",
+              numbers(Ownership::slots),
+              numbers(Ownership::threads),
+              {}};
   for (int lane = 0; lane < Ownership::threads; ++lane) {
     lanes.cells.emplace_back();
-    for (const Row& entry : shown.table[lane]) lanes.cells.back().push_back({"(" + joined(entry, ",") + ")", lane, Ownership::threads});
+    for (const Row& entry : shown.table[lane])
+      lanes.cells.back().push_back({"(" + joined(entry, ",") + ")", lane, Ownership::threads});
   }
   shown.panels.push_back(lanes);
   return shown;
 }
 
-template <int Count, bool Transposed> Shown show_ldmatrix(const std::string& name) {
+template <int Count, bool Transposed>
+Shown show_ldmatrix(const std::string& name) {
   return show_ownership<Ldmatrix<Count, Transposed>>(
-      name, "ldmatrix: " + text(Count) + (Count == 1 ? " matrix" : " matrices") + " of 8 x 8 16-bit elements" + (Transposed ? ", transposed" : ""),
+      name,
+      "ldmatrix: " + text(Count) + (Count == 1 ? " matrix" : " matrices") + " of 8 x 8 16-bit elements" +
+          (Transposed ? ", transposed" : ""),
       {"matrix", "row", "col"}, "half",
       {"half 2r + h is half h of register r; lane 8i + r gives the shared address of row r of matrix i"});
 }
 
 // ---- swizzles and shared tiles ----
 
-template <class Swizzle> Shown show_swizzle(const std::string& name, int span) {
+template <class Swizzle>
+Shown show_swizzle(const std::string& name, int span) {
   const int chunks = span / 16, bits = detail::log2_exact(static_cast<size_t>(chunks));
   std::string picture_y, picture_x;
   for (int i = 0; i < 3; ++i) picture_y += i < 3 - bits ? ". " : "y ", picture_x += i < 3 - bits ? ". " : "x ";
   Shown shown{name,
               "swizzle of " + text(span) + " bytes: where the 16-byte chunks of 8 rows of " + text(span) + " bytes lie",
-              {"bit of the byte address   9 8 7   6 5 4   3 2 1 0", "                          " + picture_y + "  " + picture_x + "  m m m m",
+              {"bit of the byte address   9 8 7   6 5 4   3 2 1 0",
+               "                          " + picture_y + "  " + picture_x + "  m m m m",
                "the bits x (chunk) become x XOR y (number of the 128-byte line); the pattern starts at a multiple of " +
                    text(8 * span) + " bytes"},
-              {}, {"row", "chunk"}, {"chunk"}, {}, ""};
+              {},
+              {"row", "chunk"},
+              {"chunk"},
+              {},
+              ""};
   Panel panel{"the chunk of the row at which it lies", "row \\ chunk", numbers(chunks), numbers(8), {}};
   for (int row = 0; row < 8; ++row) {
     shown.table.emplace_back();
@@ -130,25 +151,35 @@ template <class Swizzle> Shown show_swizzle(const std::string& name, int span) {
 }
 
 // One operand tile of the GEMM: the byte and the 16-byte bank column at which each chunk of 8 neighbours lies.
-template <int Extent, bool KMajor> Shown show_gemm_tile(const std::string& name, const std::string& mn) {
+template <int Extent, bool KMajor>
+Shown show_gemm_tile(const std::string& name, const std::string& mn) {
   constexpr int kK = 32, kRows = KMajor ? Extent : kK, kChunks = (KMajor ? kK : Extent) / 8;
   using Layout = typename GemmOperandTile<bf16, Extent, kK, KMajor>::Layout;
   constexpr int kLines = Extent * kK * 2 / 128, kShownLines = kLines < 32 ? kLines : 32;
   const std::string rows = KMajor ? mn : "k", along = KMajor ? "k" : mn;
-  Shown shown{name,
-              "GEMM operand tile " + mn + " x k = " + text(Extent) + " x 32, 16-bit elements, contiguous along " + along,
-              {"ldmatrix reads chunks of eight successive " + rows + " at a time: they lie in eight different bank columns"},
-              {}, {rows, along + " chunk"}, {"byte", "bank column"}, {}, ""};
+  Shown shown{
+      name,
+      "GEMM operand tile " + mn + " x k = " + text(Extent) + " x 32, 16-bit elements, contiguous along " + along,
+      {"ldmatrix reads chunks of eight successive " + rows + " at a time: they lie in eight different bank columns"},
+      {},
+      {rows, along + " chunk"},
+      {"byte", "bank column"},
+      {},
+      ""};
   Panel panel{"chunk (" + rows + ", " + along + " / 8) in each 16-byte bank column of the 128-byte lines" +
                   (kLines > kShownLines ? ", first " + text(kShownLines) + " lines" : ""),
-              "line \\ column", numbers(8), numbers(kShownLines), {}};
+              "line \\ column",
+              numbers(8),
+              numbers(kShownLines),
+              {}};
   panel.cells.assign(kShownLines, std::vector<Cell>(8));
   for (int row = 0; row < kRows; ++row) {
     shown.table.emplace_back();
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       const int byte = 2 * (KMajor ? Layout{}(row, 8 * chunk) : Layout{}(8 * chunk, row)), column = byte / 16 % 8;
       shown.table.back().push_back({text(byte), text(column)});
-      if (byte / 128 < kShownLines) panel.cells[byte / 128][column] = {"(" + text(row) + "," + text(chunk) + ")", chunk % 8, 8};
+      if (byte / 128 < kShownLines)
+        panel.cells[byte / 128][column] = {"(" + text(row) + "," + text(chunk) + ")", chunk % 8, 8};
     }
   }
   shown.panels.push_back(panel);
@@ -164,26 +195,38 @@ struct CopyRequest {
   bool realign = false, zero_fill = false;
 };
 constexpr const char* case_name(VectorCase c) {
-  return c == VectorCase::async ? "async" : c == VectorCase::realign ? "realign" : c == VectorCase::elements ? "elements" : "zeros";
+  return c == VectorCase::async      ? "async"
+         : c == VectorCase::realign  ? "realign"
+         : c == VectorCase::elements ? "elements"
+                                     : "zeros";
 }
 
 // What decide_vector needs of a CopyPlan; the tile's extents and the number of threads are run-time values here.
-template <class T, bool Realign, bool ZeroFill> struct ShownPlan {
+template <class T, bool Realign, bool ZeroFill>
+struct ShownPlan {
   static constexpr int vector = 16 / sizeof(T), axis = 1;
   static constexpr CopyOptions options = {.misaligned = Realign ? Misaligned::realign : Misaligned::elements,
                                           .partial = ZeroFill ? Partial::zero_fill : Partial::elements};
 };
 
-template <class Plan, class T> Shown show_copy(const std::string& name, const CopyRequest& q) {
+template <class Plan, class T>
+Shown show_copy(const std::string& name, const CopyRequest& q) {
   constexpr int V = Plan::vector;
   const int along = q.columns / V, vectors = along * q.rows, turns = (vectors + q.threads - 1) / q.threads;
   // An address, never read: what a base aligned to 4096 bytes, moved by the offset, would be.
   const auto* base = reinterpret_cast<const T*>(uintptr_t{1} << 40) + q.offset;
   const auto source = view(base, layout(shape(q.extent_rows, q.extent_columns), stride(q.ld, 1_c)));
 
-  Shown shown{name, text(q.rows) + " x " + text(q.columns) + " tile of " + element_name(q.type) + ": " + text(vectors) +
-                        " vectors of " + text(V) + ", " + text(q.threads) + " threads, " + text(turns) + (turns == 1 ? " turn" : " turns"),
-              {}, {}, {"thread", "turn"}, {"row", "col", "case", "first", "last"}, {}, ""};
+  Shown shown{name,
+              text(q.rows) + " x " + text(q.columns) + " tile of " + element_name(q.type) + ": " + text(vectors) +
+                  " vectors of " + text(V) + ", " + text(q.threads) + " threads, " + text(turns) +
+                  (turns == 1 ? " turn" : " turns"),
+              {},
+              {},
+              {"thread", "turn"},
+              {"row", "col", "case", "first", "last"},
+              {},
+              ""};
   shown.table.resize(static_cast<size_t>(std::min(q.threads, vectors)));
   std::map<VectorCase, int64_t> count;
   int64_t scalar_loads = 0, zero_elements = 0;
@@ -192,7 +235,8 @@ template <class Plan, class T> Shown show_copy(const std::string& name, const Co
     const int row = v / along, col = v % along * V;
     const VectorDecision d = decide_vector(Plan{}, source, q.row + row, q.col + col);
     decisions[static_cast<size_t>(row)].push_back(d);
-    shown.table[static_cast<size_t>(v % q.threads)].push_back({text(row), text(col), quoted(case_name(d.kind)), text(d.first), text(d.last)});
+    shown.table[static_cast<size_t>(v % q.threads)].push_back(
+        {text(row), text(col), quoted(case_name(d.kind)), text(d.first), text(d.last)});
     ++count[d.kind];
     if (d.kind == VectorCase::elements) scalar_loads += d.last - d.first;
     zero_elements += V - (d.last - d.first);
@@ -210,7 +254,9 @@ template <class Plan, class T> Shown show_copy(const std::string& name, const Co
     const auto& here = decisions[static_cast<size_t>(row)];
     for (next = row + 1; next < q.rows; ++next) {
       bool same = true;
-      for (int j = 0; j < along; ++j) same &= describe(decisions[static_cast<size_t>(next)][static_cast<size_t>(j)]) == describe(here[static_cast<size_t>(j)]);
+      for (int j = 0; j < along; ++j)
+        same &= describe(decisions[static_cast<size_t>(next)][static_cast<size_t>(j)]) ==
+                describe(here[static_cast<size_t>(j)]);
       if (!same) break;
     }
     if (next - row < 3) next = row + 1;
@@ -220,29 +266,40 @@ template <class Plan, class T> Shown show_copy(const std::string& name, const Co
       const int first = row * along + j, last = (next - 1) * along + j;
       std::string who = "t" + text(first % q.threads);
       if (next > row + 1) who += first / q.threads == last / q.threads ? "..t" + text(last % q.threads) : "..";
-      panel.cells.back().push_back({who + " " + describe(here[static_cast<size_t>(j)]), static_cast<int>(here[static_cast<size_t>(j)].kind), 0});
+      panel.cells.back().push_back(
+          {who + " " + describe(here[static_cast<size_t>(j)]), static_cast<int>(here[static_cast<size_t>(j)].kind), 0});
     }
   }
   shown.panels.push_back(panel);
-  shown.notes = {"source " + text(q.extent_rows) + " x " + text(q.extent_columns) + ", pitch " + text(q.ld) + ", base 16-byte aligned + " + text(q.offset) +
-                     " elements; tile at (" + text(q.row) + ", " + text(q.col) + ")",
-                 "misaligned: " + std::string(q.realign ? "realign" : "elements") + "; partial: " + (q.zero_fill ? "zero_fill" : "elements") +
-                     "; \"n+mz\": n valid elements, m zeros; vector v = " + text(along) + " row + column / " + text(V) + " belongs to thread v % " + text(q.threads),
-                 "vectors: " + text(count[VectorCase::async]) + " async, " + text(count[VectorCase::realign]) + " realign, " +
-                     text(count[VectorCase::elements]) + " elements, " + text(count[VectorCase::zeros]) + " zeros; " +
-                     text(scalar_loads) + " scalar loads, " + text(zero_elements) + " zero elements"};
+  shown.notes = {"source " + text(q.extent_rows) + " x " + text(q.extent_columns) + ", pitch " + text(q.ld) +
+                     ", base 16-byte aligned + " + text(q.offset) + " elements; tile at (" + text(q.row) + ", " +
+                     text(q.col) + ")",
+                 "misaligned: " + std::string(q.realign ? "realign" : "elements") +
+                     "; partial: " + (q.zero_fill ? "zero_fill" : "elements") +
+                     "; \"n+mz\": n valid elements, m zeros; vector v = " + text(along) + " row + column / " + text(V) +
+                     " belongs to thread v % " + text(q.threads),
+                 "vectors: " + text(count[VectorCase::async]) + " async, " + text(count[VectorCase::realign]) +
+                     " realign, " + text(count[VectorCase::elements]) + " elements, " + text(count[VectorCase::zeros]) +
+                     " zeros; " + text(scalar_loads) + " scalar loads, " + text(zero_elements) + " zero elements"};
   const auto pair = [](int64_t a, int64_t b) { return "[" + text(a) + ", " + text(b) + "]"; };
-  shown.json = ", \"tile\": " + pair(q.rows, q.columns) + ", \"type\": " + quoted(element_name(q.type)) + ", \"threads\": " + text(q.threads) +
-               ", \"extents\": " + pair(q.extent_rows, q.extent_columns) + ", \"origin\": " + pair(q.row, q.col) + ", \"ld\": " + text(q.ld) +
-               ", \"offset\": " + text(q.offset) + ", \"realign\": " + (q.realign ? "true" : "false") + ", \"zero_fill\": " + (q.zero_fill ? "true" : "false") +
-               ", \"totals\": {\"async\": " + text(count[VectorCase::async]) + ", \"realign\": " + text(count[VectorCase::realign]) +
-               ", \"elements\": " + text(count[VectorCase::elements]) + ", \"zeros\": " + text(count[VectorCase::zeros]) +
-               ", \"scalar_loads\": " + text(scalar_loads) + ", \"zero_elements\": " + text(zero_elements) + "}";
+  shown.json =
+      ", \"tile\": " + pair(q.rows, q.columns) + ", \"type\": " + quoted(element_name(q.type)) +
+      ", \"threads\": " + text(q.threads) + ", \"extents\": " + pair(q.extent_rows, q.extent_columns) +
+      ", \"origin\": " + pair(q.row, q.col) + ", \"ld\": " + text(q.ld) + ", \"offset\": " + text(q.offset) +
+      ", \"realign\": " + (q.realign ? "true" : "false") + ", \"zero_fill\": " + (q.zero_fill ? "true" : "false") +
+      ", \"totals\": {\"async\": " + text(count[VectorCase::async]) +
+      ", \"realign\": " + text(count[VectorCase::realign]) + ", \"elements\": " + text(count[VectorCase::elements]) +
+      ", \"zeros\": " + text(count[VectorCase::zeros]) + ", \"scalar_loads\": " + text(scalar_loads) +
+      ", \"zero_elements\": " + text(zero_elements) + "}";
   return shown;
 }
-template <class T> Shown show_copy_as(const std::string& name, const CopyRequest& q) {
-  if (q.realign) return q.zero_fill ? show_copy<ShownPlan<T, true, true>, T>(name, q) : show_copy<ShownPlan<T, true, false>, T>(name, q);
-  return q.zero_fill ? show_copy<ShownPlan<T, false, true>, T>(name, q) : show_copy<ShownPlan<T, false, false>, T>(name, q);
+template <class T>
+Shown show_copy_as(const std::string& name, const CopyRequest& q) {
+  if (q.realign)
+    return q.zero_fill ? show_copy<ShownPlan<T, true, true>, T>(name, q)
+                       : show_copy<ShownPlan<T, true, false>, T>(name, q);
+  return q.zero_fill ? show_copy<ShownPlan<T, false, true>, T>(name, q)
+                     : show_copy<ShownPlan<T, false, false>, T>(name, q);
 }
 
 // Reads copy.RxC.TYPE[.tTHREADS]; false if `name` is none.
@@ -256,7 +313,8 @@ bool parse_copy(const std::string& name, CopyRequest& q) {
     return error == std::errc() && end == s.data() + s.size() && value > 0;
   };
   const size_t x = parts[1].find('x');
-  if (x == std::string::npos || !number(parts[1].substr(0, x), q.rows) || !number(parts[1].substr(x + 1), q.columns)) return false;
+  if (x == std::string::npos || !number(parts[1].substr(0, x), q.rows) || !number(parts[1].substr(x + 1), q.columns))
+    return false;
   if (parts[2] != "bf16" && parts[2] != "f16" && parts[2] != "f32") return false;
   q.type = parts[2] == "bf16" ? ElementType::bf16 : parts[2] == "f16" ? ElementType::f16 : ElementType::f32;
   return parts.size() == 3 || (parts[3][0] == 't' && number(parts[3].substr(1), q.threads));
@@ -274,7 +332,9 @@ void print_text(std::ostream& out, const Shown& shown) {
       width.push_back(panel.columns[j].size());
       for (const auto& row : panel.cells) width.back() = std::max(width.back(), row[j].label.size());
     }
-    const auto pad = [&](const std::string& s, size_t column) { return std::string(width[column] - s.size(), ' ') + s; };
+    const auto pad = [&](const std::string& s, size_t column) {
+      return std::string(width[column] - s.size(), ' ') + s;
+    };
     out << "\n" << panel.title << "\n" << pad(panel.corner, 0) << " |";
     for (size_t j = 0; j < panel.columns.size(); ++j) out << " " << pad(panel.columns[j], j + 1);
     out << "\n" << std::string(width[0], '-') << "-+";
@@ -294,7 +354,8 @@ void print_json(std::ostream& out, const Shown& shown) {
     for (const auto& item : list) q.push_back(quoted(item));
     return "[" + joined(q) + "]";
   };
-  out << "{\"name\": " << quoted(shown.name) << ", \"index\": " << names(shown.index) << ", \"coord\": " << names(shown.coord) << shown.json << ", \"table\": [";
+  out << "{\"name\": " << quoted(shown.name) << ", \"index\": " << names(shown.index)
+      << ", \"coord\": " << names(shown.coord) << shown.json << ", \"table\": [";
   for (size_t i = 0; i < shown.table.size(); ++i) {
     out << (i ? ",\n  [" : "\n  [");
     for (size_t j = 0; j < shown.table[i].size(); ++j) out << (j ? ", [" : "[") << joined(shown.table[i][j]) << "]";
@@ -305,7 +366,8 @@ void print_json(std::ostream& out, const Shown& shown) {
 
 std::string escaped(const std::string& s) {
   std::string out;
-  for (const char c : s) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
+  for (const char c : s)
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
 // A light colour: the hue goes round the circle, every other one a little darker so that neighbours differ.
@@ -327,7 +389,8 @@ void print_svg(std::ostream& out, const Shown& shown) {
   std::ostringstream body;
   int y = kMargin, right = 0;
   const auto label = [&](int x, int at, const std::string& s, const char* anchor, const char* extra = "") {
-    body << "<text x=\"" << x << "\" y=\"" << at << "\" text-anchor=\"" << anchor << "\"" << extra << ">" << escaped(s) << "</text>\n";
+    body << "<text x=\"" << x << "\" y=\"" << at << "\" text-anchor=\"" << anchor << "\"" << extra << ">" << escaped(s)
+         << "</text>\n";
     if (anchor[0] == 's') right = std::max(right, x + static_cast<int>(s.size()) * kChar);
   };
   label(kMargin, y += 8, shown.name + ": " + shown.title, "start", " font-weight=\"bold\"");
@@ -335,7 +398,8 @@ void print_svg(std::ostream& out, const Shown& shown) {
   for (const Panel& panel : shown.panels) {
     size_t longest = 2, left = panel.corner.size();
     for (const auto& name : panel.columns) longest = std::max(longest, name.size());
-    for (const auto& row : panel.cells) for (const auto& cell : row) longest = std::max(longest, cell.label.size());
+    for (const auto& row : panel.cells)
+      for (const auto& cell : row) longest = std::max(longest, cell.label.size());
     for (const auto& name : panel.rows) left = std::max(left, name.size());
     const int width = static_cast<int>(longest) * kChar + 8, x0 = kMargin + static_cast<int>(left) * kChar + 8;
     label(kMargin, y += 2 * kHeight, panel.title, "start");
@@ -348,15 +412,16 @@ void print_svg(std::ostream& out, const Shown& shown) {
       label(x0 - 6, y + 14, panel.rows[i], "end", " fill=\"#666\"");
       for (size_t j = 0; j < panel.columns.size(); ++j) {
         const int x = x0 + static_cast<int>(j) * width;
-        body << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << kHeight << "\" fill=\""
-             << color_of(panel.cells[i][j]) << "\" stroke=\"#888\"/>\n";
+        body << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << kHeight
+             << "\" fill=\"" << color_of(panel.cells[i][j]) << "\" stroke=\"#888\"/>\n";
         label(x + width / 2, y + 14, panel.cells[i][j].label, "middle");
       }
     }
     right = std::max(right, x0 + static_cast<int>(panel.columns.size()) * width);
   }
-  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << right + kMargin << "\" height=\""
-      << y + kMargin << "\" font-family=\"monospace\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\""
+      << right + kMargin << "\" height=\"" << y + kMargin
+      << "\" font-family=\"monospace\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       << body.str() << "</svg>\n";
 }
 
@@ -366,36 +431,51 @@ struct Entry {
   std::string name, about;
   std::function<Shown(const std::string&)> make;
 };
-template <int Extent> void add_gemm_tiles(std::vector<Entry>& list) {
+template <int Extent>
+void add_gemm_tiles(std::vector<Entry>& list) {
   const std::string end = "." + text(Extent), size = text(Extent) + " x 32, 16-bit: byte and bank column of each chunk";
-  list.push_back({"gemm.a.k-major" + end, "GEMM tile of A (layouts nn, nt), " + size, [](auto& n) { return show_gemm_tile<Extent, true>(n, "m"); }});
-  list.push_back({"gemm.a.m-major" + end, "GEMM tile of A (tn, tt), " + size, [](auto& n) { return show_gemm_tile<Extent, false>(n, "m"); }});
-  list.push_back({"gemm.b.k-major" + end, "GEMM tile of B (nt, tt), " + size, [](auto& n) { return show_gemm_tile<Extent, true>(n, "n"); }});
-  list.push_back({"gemm.b.n-major" + end, "GEMM tile of B (nn, tn), " + size, [](auto& n) { return show_gemm_tile<Extent, false>(n, "n"); }});
+  list.push_back({"gemm.a.k-major" + end, "GEMM tile of A (layouts nn, nt), " + size,
+                  [](auto& n) { return show_gemm_tile<Extent, true>(n, "m"); }});
+  list.push_back({"gemm.a.m-major" + end, "GEMM tile of A (tn, tt), " + size,
+                  [](auto& n) { return show_gemm_tile<Extent, false>(n, "m"); }});
+  list.push_back({"gemm.b.k-major" + end, "GEMM tile of B (nt, tt), " + size,
+                  [](auto& n) { return show_gemm_tile<Extent, true>(n, "n"); }});
+  list.push_back({"gemm.b.n-major" + end, "GEMM tile of B (nn, tn), " + size,
+                  [](auto& n) { return show_gemm_tile<Extent, false>(n, "n"); }});
 }
-template <int Count> void add_ldmatrix(std::vector<Entry>& list) {
+template <int Count>
+void add_ldmatrix(std::vector<Entry>& list) {
   const std::string name = "ldmatrix.x" + text(Count);
   list.push_back({name, "registers of ldmatrix", [](auto& n) { return show_ldmatrix<Count, false>(n); }});
-  list.push_back({name + ".trans", "registers of ldmatrix with .trans", [](auto& n) { return show_ldmatrix<Count, true>(n); }});
+  list.push_back(
+      {name + ".trans", "registers of ldmatrix with .trans", [](auto& n) { return show_ldmatrix<Count, true>(n); }});
 }
 std::vector<Entry> entries() {
   const std::string pairs = "elements 2r and 2r + 1 share register r";
   std::vector<Entry> list = {
-      {"mma.m16n8k16.a", "registers of operand A of mma.m16n8k16, 16-bit", [=](auto& n) {
-         return show_ownership<MmaM16N8K16A>(n, "operand A of mma.m16n8k16, 16-bit elements", {"m", "k"}, "element", {pairs});
+      {"mma.m16n8k16.a", "registers of operand A of mma.m16n8k16, 16-bit",
+       [=](auto& n) {
+         return show_ownership<MmaM16N8K16A>(n, "operand A of mma.m16n8k16, 16-bit elements", {"m", "k"}, "element",
+                                             {pairs});
        }},
-      {"mma.m16n8k16.b", "registers of operand B, 16-bit", [=](auto& n) {
-         return show_ownership<MmaM16N8K16B>(n, "operand B of mma.m16n8k16, 16-bit elements", {"k", "n"}, "element", {pairs});
+      {"mma.m16n8k16.b", "registers of operand B, 16-bit",
+       [=](auto& n) {
+         return show_ownership<MmaM16N8K16B>(n, "operand B of mma.m16n8k16, 16-bit elements", {"k", "n"}, "element",
+                                             {pairs});
        }},
-      {"mma.m16n8k16.c", "registers of the accumulators C and D, fp32", [](auto& n) {
+      {"mma.m16n8k16.c", "registers of the accumulators C and D, fp32",
+       [](auto& n) {
          return show_ownership<MmaM16N8K16C>(n, "accumulators C and D of mma.m16n8k16, fp32", {"m", "n"}, "element",
                                              {"element r is register r"});
        }},
   };
   add_ldmatrix<1>(list), add_ldmatrix<2>(list), add_ldmatrix<4>(list);
-  list.push_back({"swizzle.32B", "16-byte chunks of a swizzled row", [](auto& n) { return show_swizzle<Swizzle32B<uint8_t>>(n, 32); }});
-  list.push_back({"swizzle.64B", "16-byte chunks of a swizzled row", [](auto& n) { return show_swizzle<Swizzle64B<uint8_t>>(n, 64); }});
-  list.push_back({"swizzle.128B", "16-byte chunks of a swizzled row", [](auto& n) { return show_swizzle<Swizzle128B<uint8_t>>(n, 128); }});
+  list.push_back({"swizzle.32B", "16-byte chunks of a swizzled row",
+                  [](auto& n) { return show_swizzle<Swizzle32B<uint8_t>>(n, 32); }});
+  list.push_back({"swizzle.64B", "16-byte chunks of a swizzled row",
+                  [](auto& n) { return show_swizzle<Swizzle64B<uint8_t>>(n, 64); }});
+  list.push_back({"swizzle.128B", "16-byte chunks of a swizzled row",
+                  [](auto& n) { return show_swizzle<Swizzle128B<uint8_t>>(n, 128); }});
   add_gemm_tiles<64>(list), add_gemm_tiles<128>(list), add_gemm_tiles<256>(list);
   return list;
 }
@@ -414,11 +494,14 @@ int run(int argc, const char* const* argv) {
   for (int i = 0; i < argc; ++i) {
     const std::string word = argv[i];
     const bool option = word.starts_with("--");
-    if (i == 0 || option || value || !name.empty()) rest.push_back(argv[i]);
-    else name = word;
+    if (i == 0 || option || value || !name.empty())
+      rest.push_back(argv[i]);
+    else
+      name = word;
     value = word == "--svg" || word == "--extents" || word == "--origin" || word == "--ld" || word == "--offset";
   }
-  Args args(static_cast<int>(rest.size()), rest.data(), "show NAME: prints or draws a layout; without a name: lists them",
+  Args args(static_cast<int>(rest.size()), rest.data(),
+            "show NAME: prints or draws a layout; without a name: lists them",
             {"text", "json", "realign", "zero-fill"});
   const bool as_text = args.flag("text", "a table (the default)"), as_json = args.flag("json", "one JSON object");
   const std::string svg = args.text("svg", "draw to this file", "");
@@ -426,33 +509,44 @@ int run(int argc, const char* const* argv) {
                             args.given("realign") || args.given("zero-fill");
   CopyRequest q;
   const bool is_copy = parse_copy(name, q);
-  std::tie(q.extent_rows, q.extent_columns) = args.pair("extents", "of a copy's source (the tile's)", {q.rows, q.columns}, 0);
+  std::tie(q.extent_rows, q.extent_columns) =
+      args.pair("extents", "of a copy's source (the tile's)", {q.rows, q.columns}, 0);
   std::tie(q.row, q.col) = args.pair("origin", "of the tile in the source, signed", {0, 0});
   q.ld = args.integer("ld", "pitch of the source, elements (its columns)", q.extent_columns);
   q.offset = args.integer("offset", "of the source's base from an aligned address, elements", 0);
   q.realign = args.flag("realign", "a copy that realigns misaligned vectors");
   q.zero_fill = args.flag("zero-fill", "a copy that reads partial vectors in one access");
-  if (as_text + as_json + args.given("svg") > 1) args.refuse("--text, --json and --svg exclude one another: give one of them");
-  if (copy_options && !is_copy) args.refuse("--extents, --origin, --ld, --offset, --realign and --zero-fill belong to copy plans (" + std::string(kCopyForm) + "), not to '" + name + "'");
+  if (as_text + as_json + args.given("svg") > 1)
+    args.refuse("--text, --json and --svg exclude one another: give one of them");
+  if (copy_options && !is_copy)
+    args.refuse("--extents, --origin, --ld, --offset, --realign and --zero-fill belong to copy plans (" +
+                std::string(kCopyForm) + "), not to '" + name + "'");
   if (const auto code = args.finish()) return *code;
 
   const std::vector<Entry> list = entries();
   Shown shown;
   if (name.empty()) {
     for (const Entry& e : list) std::cout << e.name << std::string(24 - e.name.size(), ' ') << e.about << "\n";
-    std::cout << kCopyForm << "\n                        what a copy makes of each vector; TYPE bf16, f16 or f32; options: show --help, e.g.\n"
+    std::cout << kCopyForm
+              << "\n                        what a copy makes of each vector; TYPE bf16, f16 or f32; options: show "
+                 "--help, e.g.\n"
               << "                        show copy.64x32.bf16.t256 --extents 65,73 --origin 64,64\n";
     return 0;
   }
-  const auto found = std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.name == name || e.name == name + ".128"; });
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.name == name || e.name == name + ".128"; });
   if (found != list.end()) {
     shown = found->make(name);
   } else if (is_copy) {
     const int vector = q.type == ElementType::f32 ? 4 : 8;
-    if (q.columns % vector != 0) return refuse(name + ": the tile's columns must be a multiple of the " + text(vector) + " elements of a vector, not " + text(q.columns));
+    if (q.columns % vector != 0)
+      return refuse(name + ": the tile's columns must be a multiple of the " + text(vector) +
+                    " elements of a vector, not " + text(q.columns));
     if (int64_t{q.rows} * q.columns > (1 << 20) || q.threads > 1024)
       return refuse(name + ": tiles of at most 1048576 elements and 1024 threads can be shown");
-    shown = q.type == ElementType::f32 ? show_copy_as<float>(name, q) : q.type == ElementType::bf16 ? show_copy_as<bf16>(name, q) : show_copy_as<f16>(name, q);
+    shown = q.type == ElementType::f32    ? show_copy_as<float>(name, q)
+            : q.type == ElementType::bf16 ? show_copy_as<bf16>(name, q)
+                                          : show_copy_as<f16>(name, q);
   } else {
     std::vector<std::string> names;
     for (const Entry& e : list) names.push_back(e.name);
@@ -473,4 +567,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace grout
 
-int main(int argc, char** argv) { return grout::run(argc, argv); }
+int main(int argc, char** argv) {
+  return grout::run(argc, argv);
+}

@@ -43,7 +43,8 @@ TEST(Counter, KnowsConflicts) {
 
 // Worst phase of ldmatrix over a tile (mn, k) of 16-bit elements: each 8 x 8 matrix is one phase, its rows 16 bytes along
 // the contiguous axis.
-template <class Layout> int worst_ldmatrix(Layout tile, int extent, int k, bool k_major) {
+template <class Layout>
+int worst_ldmatrix(Layout tile, int extent, int k, bool k_major) {
   int worst = 0;
   for (int mn = 0; mn < extent; mn += 8) {
     for (int kk = 0; kk < k; kk += 8) {
@@ -56,7 +57,8 @@ template <class Layout> int worst_ldmatrix(Layout tile, int extent, int k, bool 
 }
 
 // Worst phase of the copy's 16-byte stores: lanes 8p..8p + 7 of each warp, vectors as the plan deals them.
-template <class Plan> int worst_store() {
+template <class Plan>
+int worst_store() {
   using Ownership = typename Plan::Ownership;
   int worst = 0;
   for (int turn = 0; turn < Ownership::turns; ++turn) {
@@ -73,7 +75,8 @@ template <class Plan> int worst_store() {
   return worst;
 }
 
-template <class T, int Extent, int K, bool KMajor, int Threads> void expect_tile_without_conflicts() {
+template <class T, int Extent, int K, bool KMajor, int Threads>
+void expect_tile_without_conflicts() {
   using Layout = typename GemmOperandTile<T, Extent, K, KMajor>::Layout;
   EXPECT_EQ(worst_ldmatrix(Layout{}, Extent, K, KMajor), 1) << Extent << (KMajor ? " k-major" : " mn-major");
   EXPECT_EQ((worst_store<CopyPlan<T, Layout, Threads>>()), 1) << Extent << (KMajor ? " k-major" : " mn-major");
@@ -91,7 +94,8 @@ template <class T, int Extent, int K, bool KMajor, int Threads> void expect_tile
 
 // What a kernel's warps read: lane 8i + r gives the address of row r of matrix i. A wants matrices (m, k), (m + 8, k),
 // (m, k + 8), (m + 8, k + 8): registers a0..a3 of mma; B two atoms of n 8: (k, n), (k + 8, n), (k, n + 8), (k + 8, n + 8).
-template <class T, class Tile, bool KMajor, bool IsA> void expect_reader() {
+template <class T, class Tile, bool KMajor, bool IsA>
+void expect_reader() {
   constexpr int kExtent = IsA ? Tile::m : Tile::n, kWarps = IsA ? Tile::warps_m : Tile::warps_n;
   constexpr int kPatch = kExtent / kWarps, kPieces = kPatch / 16;
   using Layout = typename GemmOperandTile<T, kExtent, Tile::k, KMajor>::Layout;
@@ -103,12 +107,15 @@ template <class T, class Tile, bool KMajor, bool IsA> void expect_reader() {
         for (int lane = 0; lane < 32; ++lane) {
           const int matrix = lane / 8, row = lane % 8;
           int mn = warp * kPatch + piece * 16, k = step * 16;
-          if (IsA) mn += matrix & 1 ? 8 : 0, k += matrix & 2 ? 8 : 0;
-          else k += matrix & 1 ? 8 : 0, mn += matrix & 2 ? 8 : 0;
+          if (IsA)
+            mn += matrix & 1 ? 8 : 0, k += matrix & 2 ? 8 : 0;
+          else
+            k += matrix & 1 ? 8 : 0, mn += matrix & 2 ? 8 : 0;
           (KMajor ? mn : k) += row;
           const int64_t expected = 2 * Layout{}(mn, k);
           const Reader reader(warp * kPatch, lane);
-          const int64_t read = KMajor ? reader.offset[step] + piece * 16 * Tile::k * 2 : reader.offset[piece] + step * 16 * kExtent * 2;
+          const int64_t read =
+              KMajor ? reader.offset[step] + piece * 16 * Tile::k * 2 : reader.offset[piece] + step * 16 * kExtent * 2;
           ASSERT_EQ(read, expected) << "warp " << warp << " lane " << lane << " piece " << piece << " step " << step;
           phase[row] = expected;
           if (row == 7) {
@@ -120,7 +127,8 @@ template <class T, class Tile, bool KMajor, bool IsA> void expect_reader() {
   }
 }
 
-template <class T, class Tile> void expect_tile() {
+template <class T, class Tile>
+void expect_tile() {
   expect_tile_without_conflicts<T, Tile::m, Tile::k, true, Tile::threads>();
   expect_tile_without_conflicts<T, Tile::m, Tile::k, false, Tile::threads>();
   expect_tile_without_conflicts<T, Tile::n, Tile::k, true, Tile::threads>();
@@ -130,14 +138,25 @@ template <class T, class Tile> void expect_tile() {
   expect_reader<T, Tile, true, false>();
   expect_reader<T, Tile, false, false>();
 }
-TEST(GemmTiles, Large) { expect_tile<bf16, detail::GemmTileLarge>(); }
-TEST(GemmTiles, Medium) { expect_tile<bf16, detail::GemmTileMedium>(); }
-TEST(GemmTiles, MediumRealign) { expect_tile<bf16, detail::GemmTileMediumRealign>(); }
-TEST(GemmTiles, Small) { expect_tile<f16, detail::GemmTileSmall>(); }
+TEST(GemmTiles, Large) {
+  expect_tile<bf16, detail::GemmTileLarge>();
+}
+TEST(GemmTiles, Medium) {
+  expect_tile<bf16, detail::GemmTileMedium>();
+}
+TEST(GemmTiles, MediumRealign) {
+  expect_tile<bf16, detail::GemmTileMediumRealign>();
+}
+TEST(GemmTiles, Small) {
+  expect_tile<f16, detail::GemmTileSmall>();
+}
 TEST(GemmTiles, AreThoseThatTheEntryUses) {
   for (const auto& v : detail::gemm_mma_variants<bf16>(false, false)) {
-    const auto is = [&]<class Tile>(Tile) { return v.tile_m == Tile::m && v.tile_n == Tile::n && v.tile_k == Tile::k && v.threads == Tile::threads; };
-    EXPECT_TRUE(is(detail::GemmTileLarge{}) || is(detail::GemmTileMedium{}) || is(detail::GemmTileMediumRealign{}) || is(detail::GemmTileSmall{}));
+    const auto is = [&]<class Tile>(Tile) {
+      return v.tile_m == Tile::m && v.tile_n == Tile::n && v.tile_k == Tile::k && v.threads == Tile::threads;
+    };
+    EXPECT_TRUE(is(detail::GemmTileLarge{}) || is(detail::GemmTileMedium{}) || is(detail::GemmTileMediumRealign{}) ||
+                is(detail::GemmTileSmall{}));
   }
 }
 

@@ -21,7 +21,17 @@ struct Problem {
     return reinterpret_cast<uint16_t*>(start) + part * 4096;
   }
   Problem() {
-    g = {.m = 5, .n = 7, .k = 3, .a = at(0), .b = at(1), .c = at(2), .d = at(3), .lda = 3, .ldb = 7, .ldc = 7, .beta = 1};
+    g = {.m = 5,
+         .n = 7,
+         .k = 3,
+         .a = at(0),
+         .b = at(1),
+         .c = at(2),
+         .d = at(3),
+         .lda = 3,
+         .ldb = 7,
+         .ldc = 7,
+         .beta = 1};
   }
 };
 
@@ -38,7 +48,8 @@ void expect_refused(const std::function<void(Problem&)>& change, std::initialize
   const Status status = gemm_check(p.g);
   EXPECT_EQ(status.code, Code::invalid);
   EXPECT_EQ(exit_code(status), 2);
-  for (const char* part : parts) EXPECT_NE(status.message.find(part), std::string::npos) << "no '" << part << "' in: " << status.message;
+  for (const char* part : parts)
+    EXPECT_NE(status.message.find(part), std::string::npos) << "no '" << part << "' in: " << status.message;
   EXPECT_EQ(status.message.find('\n'), std::string::npos);
   // gemm itself says the same, and writes nothing.
   const std::vector<uint16_t> before = p.memory;
@@ -79,7 +90,8 @@ TEST(GemmCheck, Pitches) {
   expect_refused([](Problem& p) { p.g.trans_b = true, p.g.ldb = 2; }, {"ldb=2", "3 elements"});
   expect_accepted([](Problem& p) { p.g.trans_a = true, p.g.lda = 5; });
   expect_accepted([](Problem& p) { p.g.trans_b = true, p.g.ldb = 3; });
-  for (int more = 0; more < 8; ++more) expect_accepted([=](Problem& p) { p.g.lda += more, p.g.ldb += 2 * more, p.g.ldc += 3 * more; });
+  for (int more = 0; more < 8; ++more)
+    expect_accepted([=](Problem& p) { p.g.lda += more, p.g.ldb += 2 * more, p.g.ldc += 3 * more; });
 }
 
 TEST(GemmCheck, Nulls) {
@@ -105,17 +117,22 @@ TEST(GemmCheck, NullsThatNothingTouches) {
 TEST(GemmCheck, Alignment) {
   const auto moved = [](const void* pointer, int bytes) { return static_cast<const unsigned char*>(pointer) + bytes; };
   expect_refused([=](Problem& p) { p.g.a = moved(p.g.a, 1); }, {"A is not aligned", "bf16", "2 bytes"});
-  expect_refused([=](Problem& p) { p.g.b = moved(p.g.b, 3), p.g.type = ElementType::f16; }, {"B is not aligned", "f16", "2 bytes"});
+  expect_refused([=](Problem& p) { p.g.b = moved(p.g.b, 3), p.g.type = ElementType::f16; },
+                 {"B is not aligned", "f16", "2 bytes"});
   expect_refused([=](Problem& p) { p.g.c = moved(p.g.c, 1); }, {"C is not aligned"});
-  expect_refused([=](Problem& p) { p.g.d = const_cast<unsigned char*>(moved(p.g.d, 2)), p.g.out = ElementType::f32; }, {"D is not aligned", "f32", "4 bytes"});
+  expect_refused([=](Problem& p) { p.g.d = const_cast<unsigned char*>(moved(p.g.d, 2)), p.g.out = ElementType::f32; },
+                 {"D is not aligned", "f32", "4 bytes"});
   for (int elements = 1; elements < 8; ++elements)  // any element address is fine
-    expect_accepted([=](Problem& p) { p.g.a = moved(p.g.a, 2 * elements), p.g.b = moved(p.g.b, 2 * elements), p.g.c = moved(p.g.c, 2 * elements); });
+    expect_accepted([=](Problem& p) {
+      p.g.a = moved(p.g.a, 2 * elements), p.g.b = moved(p.g.b, 2 * elements), p.g.c = moved(p.g.c, 2 * elements);
+    });
 }
 
 TEST(GemmCheck, Overflow) {
   expect_refused([](Problem& p) { p.g.lda = int64_t{1} << 61; }, {"A", "lda=2305843009213693952", "63-bit"});
   expect_refused([](Problem& p) { p.g.m = p.g.k = int64_t{1} << 40, p.g.lda = int64_t{1} << 40; }, {"63-bit"});
-  expect_refused([](Problem& p) { p.g.batch = int64_t{1} << 40, p.g.batch_a = int64_t{1} << 40; }, {"A", "1099511627776 matrices", "63-bit"});
+  expect_refused([](Problem& p) { p.g.batch = int64_t{1} << 40, p.g.batch_a = int64_t{1} << 40; },
+                 {"A", "1099511627776 matrices", "63-bit"});
   expect_refused([](Problem& p) { p.g.batch = 2, p.g.batch_a = INT64_MAX; }, {"A", "63-bit"});
   expect_refused([](Problem& p) { p.g.batch = 2, p.g.batch_a = INT64_MIN; }, {"A", "63-bit"});
   // Large, but addressable (3 rows of 2^55 elements); no memory is touched.
@@ -149,7 +166,9 @@ TEST(GemmCheck, OutputOverC) {
   expect_accepted([](Problem& p) { p.g.beta = 0, p.g.d = p.at(2) + 1; });  // C is not read
   // In place in a batch: the same stride, else a later matrix would read what an earlier one wrote.
   const auto in_place = [](int64_t batch_c, int64_t batch_d) {
-    return [=](Problem& p) { p.g.d = const_cast<void*>(p.g.c), p.g.batch = 3, p.g.batch_c = batch_c, p.g.batch_d = batch_d; };
+    return [=](Problem& p) {
+      p.g.d = const_cast<void*>(p.g.c), p.g.batch = 3, p.g.batch_c = batch_c, p.g.batch_d = batch_d;
+    };
   };
   expect_accepted(in_place(40, 40));
   expect_refused(in_place(0, 40), {"D overlaps C"});
@@ -174,8 +193,18 @@ TEST(GemmCheck, Batches) {
   // A and B of a batch may repeat or overlap as they like.
   expect_accepted([&](Problem& p) { batched(3, 35, 7)(p), p.g.batch_a = 0, p.g.batch_b = 1; });
   // A batch of D runs into A, forwards and backwards.
-  expect_refused([&](Problem& p) { batched(3, 4096, 7)(p), p.g.d = p.at(-2); p.g.a = p.at(0) + 34; }, {"D overlaps A"});
-  expect_refused([&](Problem& p) { batched(3, -4096, 7)(p), p.g.d = p.at(2); p.g.a = p.at(0), p.g.lda = 7; }, {"D overlaps"});
+  expect_refused(
+      [&](Problem& p) {
+        batched(3, 4096, 7)(p), p.g.d = p.at(-2);
+        p.g.a = p.at(0) + 34;
+      },
+      {"D overlaps A"});
+  expect_refused(
+      [&](Problem& p) {
+        batched(3, -4096, 7)(p), p.g.d = p.at(2);
+        p.g.a = p.at(0), p.g.lda = 7;
+      },
+      {"D overlaps"});
 }
 
 TEST(GemmCheck, ManyMatrices) {  // more than a grid's y or z could count
@@ -188,13 +217,23 @@ TEST(GemmCheck, ManyMatrices) {  // more than a grid's y or z could count
 
 // ---- bounds=false, refused before anything is launched ----
 
-void expect_unbounded_refused(const std::function<void(GemmArguments&)>& change, std::initializer_list<const char*> parts) {
-  GemmArguments g{.m = 64, .n = 64, .k = 32, .a = reinterpret_cast<void*>(uintptr_t{1} << 40), .b = reinterpret_cast<void*>(uintptr_t{2} << 40),
-                  .d = reinterpret_cast<void*>(uintptr_t{3} << 40), .lda = 32, .ldb = 64, .ldc = 64, .bounds = GemmBounds::none};
+void expect_unbounded_refused(const std::function<void(GemmArguments&)>& change,
+                              std::initializer_list<const char*> parts) {
+  GemmArguments g{.m = 64,
+                  .n = 64,
+                  .k = 32,
+                  .a = reinterpret_cast<void*>(uintptr_t{1} << 40),
+                  .b = reinterpret_cast<void*>(uintptr_t{2} << 40),
+                  .d = reinterpret_cast<void*>(uintptr_t{3} << 40),
+                  .lda = 32,
+                  .ldb = 64,
+                  .ldc = 64,
+                  .bounds = GemmBounds::none};
   change(g);
   const Status status = gemm(g, nullptr);  // the pointers lead nowhere: a launch would crash
   EXPECT_EQ(status.code, Code::invalid) << status.message;
-  for (const char* part : parts) EXPECT_NE(status.message.find(part), std::string::npos) << "no '" << part << "' in: " << status.message;
+  for (const char* part : parts)
+    EXPECT_NE(status.message.find(part), std::string::npos) << "no '" << part << "' in: " << status.message;
 }
 TEST(GemmUnbounded, RefusesWithTheValues) {
   expect_unbounded_refused([](GemmArguments& g) { g.m = 65; }, {"bounds=false", "M=65", "N=64", "K=32", "full tiles"});
@@ -227,7 +266,8 @@ TEST(GemmTileIndex, VisitsEachTileOnce) {
         std::vector<int> visits(static_cast<size_t>(m * n * batch));
         for (int64_t i = 0; i < m * n * batch; ++i) {
           const GemmTileIndex t = gemm_tile_index(i, m, n);
-          ASSERT_TRUE(0 <= t.m && t.m < m && 0 <= t.n && t.n < n && 0 <= t.batch && t.batch < batch) << m << "x" << n << " tile " << i;
+          ASSERT_TRUE(0 <= t.m && t.m < m && 0 <= t.n && t.n < n && 0 <= t.batch && t.batch < batch)
+              << m << "x" << n << " tile " << i;
           ++visits[static_cast<size_t>((t.batch * m + t.m) * n + t.n)];
         }
         ASSERT_TRUE(std::all_of(visits.begin(), visits.end(), [](int v) { return v == 1; })) << m << "x" << n;

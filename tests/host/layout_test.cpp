@@ -14,7 +14,10 @@
 namespace grout {
 namespace {
 
-template <class Expected, class T> constexpr bool has_type(const T&) { return std::is_same_v<Expected, T>; }
+template <class Expected, class T>
+constexpr bool has_type(const T&) {
+  return std::is_same_v<Expected, T>;
+}
 
 // ---- static integers ----
 
@@ -23,7 +26,7 @@ TEST(StaticIntegers, LiteralsAreStaticAndArgumentsAreNot) {
   static_assert(has_type<Int<0>>(0_c));
   static_assert(is_static<Int<-3>> && !is_static<int> && !is_static<int64_t>);
   static_assert(has_type<Int<12>>(3_c * 4_c) && has_type<Int<7>>(3_c + 4_c) && has_type<Int<-1>>(3_c - 4_c));
-  static_assert(std::is_same_v<decltype(3_c * 4), int>);            // static with dynamic is dynamic
+  static_assert(std::is_same_v<decltype(3_c * 4), int>);  // static with dynamic is dynamic
   static_assert(std::is_same_v<decltype(3_c * int64_t{4}), int64_t>);
   static_assert(std::is_same_v<decltype(5000000000_c + 1), int64_t>);  // does not fit int, so it is not one
   static_assert(5000000000_c == 5000000000);
@@ -105,9 +108,9 @@ TEST(Offsets, NestedModes) {
   }
   static_assert(n(5_c, 7_c) == 8 + 128 + 3 + 16);
   // Three levels deep.
-  constexpr auto deep = layout(shape(shape(shape(2_c, 2_c), 2_c), 3_c), stride(stride(stride(1_c, 10_c), 100_c), 1000_c));
-  for (int i = 0; i < 24; ++i)
-    EXPECT_EQ(deep(i), i % 2 + i / 2 % 2 * 10 + i / 4 % 2 * 100 + i / 8 * 1000) << i;
+  constexpr auto deep =
+      layout(shape(shape(shape(2_c, 2_c), 2_c), 3_c), stride(stride(stride(1_c, 10_c), 100_c), 1000_c));
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(deep(i), i % 2 + i / 2 % 2 * 10 + i / 4 % 2 * 100 + i / 8 * 1000) << i;
 }
 
 TEST(Offsets, SixtyFourBits) {
@@ -141,22 +144,25 @@ int64_t byte_swizzle(int64_t byte, int span) {
   const int64_t chunks = span / 16;
   return byte ^ ((byte / 128 % chunks) * 16);
 }
-template <class T> void expect_byte_swizzles() {
+template <class T>
+void expect_byte_swizzles() {
   constexpr int64_t bytes = sizeof(T);
   for (int64_t i = 0; i < 4096; ++i) {
-    ASSERT_EQ(Swizzle128B<T>{}(i) * bytes, byte_swizzle(i * bytes, 128)) << i;
-    ASSERT_EQ(Swizzle64B<T>{}(i) * bytes, byte_swizzle(i * bytes, 64)) << i;
-    ASSERT_EQ(Swizzle32B<T>{}(i) * bytes, byte_swizzle(i * bytes, 32)) << i;
+    ASSERT_EQ(Swizzle128B<T>{}(i)*bytes, byte_swizzle(i * bytes, 128)) << i;
+    ASSERT_EQ(Swizzle64B<T>{}(i)*bytes, byte_swizzle(i * bytes, 64)) << i;
+    ASSERT_EQ(Swizzle32B<T>{}(i)*bytes, byte_swizzle(i * bytes, 32)) << i;
   }
 }
 TEST(Swizzles, AreThoseOfTheHardware) {
   expect_byte_swizzles<bf16>();
   expect_byte_swizzles<float>();
   expect_byte_swizzles<uint8_t>();
-  static_assert(std::is_same_v<Swizzle128B<bf16>, Swizzle<3, 3, 3>> && std::is_same_v<Swizzle128B<float>, Swizzle<3, 2, 3>>);
+  static_assert(std::is_same_v<Swizzle128B<bf16>, Swizzle<3, 3, 3>> &&
+                std::is_same_v<Swizzle128B<float>, Swizzle<3, 2, 3>>);
 }
 
-template <int Bits, int Base, int Shift> void expect_bijection() {
+template <int Bits, int Base, int Shift>
+void expect_bijection() {
   using S = Swizzle<Bits, Base, Shift>;
   constexpr int period = 1 << (Base + Shift + Bits);
   static_assert(S::period == period && S::contiguous == 1 << Base);
@@ -165,7 +171,7 @@ template <int Bits, int Base, int Shift> void expect_bijection() {
     const int to = S{}(i);
     ASSERT_TRUE(0 <= to && to < period);
     seen.insert(to);
-    ASSERT_EQ(S{}(to), i);                       // its own inverse: source bits stay
+    ASSERT_EQ(S{}(to), i);                            // its own inverse: source bits stay
     ASSERT_EQ(S{}(i + 5 * period), to + 5 * period);  // repeats
     if (i % S::contiguous != 0) {
       ASSERT_EQ(to, S{}(i - 1) + 1);
@@ -178,10 +184,13 @@ template <int Bits, int Base, int Shift> void expect_bijection() {
   }
   ASSERT_EQ(seen.size(), static_cast<size_t>(period));
 }
-template <int... I> void expect_bijections(std::integer_sequence<int, I...>) {
+template <int... I>
+void expect_bijections(std::integer_sequence<int, I...>) {
   (expect_bijection<I % 4, I / 4 % 4, I % 4 + I / 16 % 3>(), ...);
 }
-TEST(Swizzles, PermuteEachPeriod) { expect_bijections(std::make_integer_sequence<int, 48>{}); }
+TEST(Swizzles, PermuteEachPeriod) {
+  expect_bijections(std::make_integer_sequence<int, 48>{});
+}
 TEST(Swizzles, NoneIsIdentity) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(NoSwizzle{}(i), i);
 }
@@ -206,7 +215,8 @@ TEST(Swizzles, ComposeAfterALayout) {
 
 // ---- windows and tiles ----
 
-template <class L> void expect_windows(L l, int rows, int cols) {
+template <class L>
+void expect_windows(L l, int rows, int cols) {
   for (int r0 = -8; r0 < rows; r0 += 5) {
     for (int c0 = 0; c0 < cols; c0 += 3) {
       const auto w = window(l, coord(r0, c0), shape(8_c, 16_c));
@@ -323,9 +333,9 @@ TEST(Composition, DivisiblePairsAreAccepted) {
       };
       for (int s = 1; s <= e0; ++s) {
         if (e0 % s != 0) continue;
-        accept(e0 / s, s);            // the rest of mode 0
-        accept(e0 / s * e1, s);       // and all of mode 1
-        accept(e0 / s * e1 * 4, s);   // and mode 2
+        accept(e0 / s, s);           // the rest of mode 0
+        accept(e0 / s * e1, s);      // and all of mode 1
+        accept(e0 / s * e1 * 4, s);  // and mode 2
       }
       for (int s = 1; s <= e1; ++s) {
         if (e1 % s != 0) continue;
@@ -341,20 +351,27 @@ constexpr uint32_t mix(uint32_t x) {
   x ^= x >> 16, x *= 0x7feb352du, x ^= x >> 15, x *= 0x846ca68bu;
   return x ^ (x >> 16);
 }
-constexpr int pick(int seed, int what, int n) { return static_cast<int>(mix(static_cast<uint32_t>(seed * 64 + what)) % static_cast<uint32_t>(n)); }
+constexpr int pick(int seed, int what, int n) {
+  return static_cast<int>(mix(static_cast<uint32_t>(seed * 64 + what)) % static_cast<uint32_t>(n));
+}
 
-template <int Seed> struct Pair {
+template <int Seed>
+struct Pair {
   static constexpr int kExtents[] = {1, 2, 3, 4, 6, 8};
   static constexpr int rank = 1 + pick(Seed, 0, 3);
-  template <int I> using Extent = Int<kExtents[pick(Seed, 1 + I, 6)]>;
-  template <int I> using Stride = Int<pick(Seed, 8 + I, 40) - 8>;
+  template <int I>
+  using Extent = Int<kExtents[pick(Seed, 1 + I, 6)]>;
+  template <int I>
+  using Stride = Int<pick(Seed, 8 + I, 40) - 8>;
   static constexpr auto make_outer() {
     return []<int... I>(std::integer_sequence<int, I...>) {
       return layout(shape(Extent<I>{}...), stride(Stride<I>{}...));
-    }(std::make_integer_sequence<int, rank>{});
+    }
+    (std::make_integer_sequence<int, rank>{});
   }
   // Inner: two modes, each a stride that divides into the outer layout or is small.
-  template <int I> using InnerExtent = Int<kExtents[pick(Seed, 16 + I, 6)]>;
+  template <int I>
+  using InnerExtent = Int<kExtents[pick(Seed, 16 + I, 6)]>;
   static constexpr int kStrides[] = {0, 1, 2, 4, 6, 8, 12, 24};
   template <int I>
   using InnerStride = Int<pick(Seed, 24 + I, 2) ? pick(Seed, 32 + I, 5) : kStrides[pick(Seed, 40 + I, 8)]>;
@@ -367,7 +384,8 @@ template <int Seed> struct Pair {
     using Outer = decltype(make_outer());
     constexpr detail::Modes kOuter = [] {
       detail::Modes m;
-      detail::flatten<std::remove_cvref_t<decltype(Outer{}.extents)>, std::remove_cvref_t<decltype(Outer{}.strides)>>(m);
+      detail::flatten<std::remove_cvref_t<decltype(Outer{}.extents)>, std::remove_cvref_t<decltype(Outer{}.strides)>>(
+          m);
       return m;
     }();
     if (!detail::compose_mode(kOuter, InnerExtent<0>::value, InnerStride<0>::value).ok ||
@@ -384,7 +402,8 @@ template <int Seed> struct Pair {
   }
 };
 // Sets failures and returns whether the pair composes.
-template <int Seed> int compose_one() {
+template <int Seed>
+int compose_one() {
   using P = Pair<Seed>;
   if constexpr (!P::admissible()) {
     return 0;
@@ -403,8 +422,13 @@ template <int Seed> int compose_one() {
     return 1;
   }
 }
-template <int... I> int compose_all(std::integer_sequence<int, I...>) { return (compose_one<I>() + ...); }
-TEST(Composition, StaticLayouts) { EXPECT_GT(compose_all(std::make_integer_sequence<int, 600>{}), 100); }
+template <int... I>
+int compose_all(std::integer_sequence<int, I...>) {
+  return (compose_one<I>() + ...);
+}
+TEST(Composition, StaticLayouts) {
+  EXPECT_GT(compose_all(std::make_integer_sequence<int, 600>{}), 100);
+}
 
 // The pair of a public report: no layout is A after B, because B = 6:3 steps through A's extent of 4 unevenly.
 TEST(Composition, UnevenStrideIsRefused) {
@@ -418,7 +442,8 @@ TEST(Composition, ByHand) {
   // Every second column of a row-major 4 x 8 tile.
   constexpr auto a = layout(shape(8_c, 4_c), stride(1_c, 100_c));
   constexpr auto c = compose(a, layout(shape(4_c, 4_c), stride(2_c, 8_c)));
-  static_assert(std::is_same_v<std::remove_const_t<decltype(c)>, decltype(layout(shape(4_c, 4_c), stride(2_c, 100_c)))>);
+  static_assert(
+      std::is_same_v<std::remove_const_t<decltype(c)>, decltype(layout(shape(4_c, 4_c), stride(2_c, 100_c)))>);
   // An inner mode that runs over two outer ones becomes nested.
   constexpr auto d = compose(a, layout(shape(16_c), stride(2_c)));
   static_assert(std::is_same_v<std::remove_const_t<decltype(d)>,

@@ -22,12 +22,14 @@ constexpr Format kBf16{7, 8}, kF16{10, 5};
 
 // Value of a bit pattern.
 double decode(Format f, uint16_t bits) {
-  const int exponent = (bits >> f.mantissa_bits) & ((1 << f.exponent_bits) - 1), mantissa = bits & ((1 << f.mantissa_bits) - 1);
+  const int exponent = (bits >> f.mantissa_bits) & ((1 << f.exponent_bits) - 1),
+            mantissa = bits & ((1 << f.mantissa_bits) - 1);
   const double sign = bits & 0x8000 ? -1 : 1;
   if (exponent == (1 << f.exponent_bits) - 1)
     return mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   const double fraction = std::ldexp(mantissa, -f.mantissa_bits);
-  return sign * (exponent == 0 ? std::ldexp(fraction, f.min_exponent()) : std::ldexp(1 + fraction, exponent - f.bias()));
+  return sign *
+         (exponent == 0 ? std::ldexp(fraction, f.min_exponent()) : std::ldexp(1 + fraction, exponent - f.bias()));
 }
 
 // Bit pattern of a value rounded to nearest, ties to even: nearbyint does the rounding, in units of the last place.
@@ -49,9 +51,11 @@ uint16_t encode(Format f, double value) {
          static_cast<uint16_t>(std::ldexp(magnitude, f.mantissa_bits - e) - std::ldexp(1.0, f.mantissa_bits));
 }
 
-template <class T> constexpr Format kFormat = element_type<T> == ElementType::bf16 ? kBf16 : kF16;
+template <class T>
+constexpr Format kFormat = element_type<T> == ElementType::bf16 ? kBf16 : kF16;
 
-template <class T> class Numeric : public testing::Test {};
+template <class T>
+class Numeric : public testing::Test {};
 using Types = testing::Types<bf16, f16>;
 TYPED_TEST_SUITE(Numeric, Types);
 
@@ -80,7 +84,8 @@ TYPED_TEST(Numeric, TiesGoToEven) {
   int ties = 0;
   for (int pattern = 0; pattern + 1 <= infinity; ++pattern) {
     const double low = decode(kF, static_cast<uint16_t>(pattern));
-    const double high = pattern + 1 == infinity ? std::ldexp(1.0, kF.bias() + 1) : decode(kF, static_cast<uint16_t>(pattern + 1));
+    const double high =
+        pattern + 1 == infinity ? std::ldexp(1.0, kF.bias() + 1) : decode(kF, static_cast<uint16_t>(pattern + 1));
     const auto middle = static_cast<float>((low + high) / 2);
     if (static_cast<double>(middle) != (low + high) / 2) continue;  // not a float: cannot be asked
     ++ties;
@@ -122,7 +127,7 @@ TEST(NumericEdges, Bf16) {
   EXPECT_EQ(bf16(1.f).bits, 0x3f80);
   EXPECT_EQ(bf16(std::bit_cast<float>(0x7f7f7fffu)).bits, 0x7f7f);  // the largest that stays finite
   EXPECT_EQ(bf16(std::bit_cast<float>(0x7f7f8000u)).bits, 0x7f80);
-  EXPECT_EQ(bf16(std::bit_cast<float>(0x00000001u)).bits, 0);       // subnormal floats round, they are not flushed
+  EXPECT_EQ(bf16(std::bit_cast<float>(0x00000001u)).bits, 0);  // subnormal floats round, they are not flushed
   EXPECT_EQ(bf16(std::bit_cast<float>(0x00008001u)).bits, 1);
   EXPECT_EQ(bf16(std::bit_cast<float>(0x007f8000u)).bits, 0x0080);  // up into the normal range
 }
@@ -153,7 +158,8 @@ TEST(NumericEdges, F16AgreesWithTheCompiler) {
     ours.bits = static_cast<uint16_t>(pattern);
     const auto theirs = static_cast<float>(std::bit_cast<_Float16>(ours.bits));
     if (!std::isnan(theirs)) {
-      ASSERT_EQ(std::bit_cast<uint32_t>(static_cast<float>(ours)), std::bit_cast<uint32_t>(theirs)) << std::hex << pattern;
+      ASSERT_EQ(std::bit_cast<uint32_t>(static_cast<float>(ours)), std::bit_cast<uint32_t>(theirs))
+          << std::hex << pattern;
     }
   }
 #else
@@ -195,7 +201,8 @@ TEST(Pack, LowHalfFirst) {
 TEST(Pack, FromFloatRoundsEachHalfOnce) {
   std::mt19937 random(7);
   for (int i = 0; i < 100000; ++i) {
-    const auto low = std::bit_cast<float>(static_cast<uint32_t>(random())), high = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    const auto low = std::bit_cast<float>(static_cast<uint32_t>(random())),
+               high = std::bit_cast<float>(static_cast<uint32_t>(random()));
     ASSERT_EQ(pack<bf16>(low, high), encode(kBf16, low) | static_cast<uint32_t>(encode(kBf16, high)) << 16);
     ASSERT_EQ(pack<f16>(low, high), encode(kF16, low) | static_cast<uint32_t>(encode(kF16, high)) << 16);
   }

@@ -12,7 +12,8 @@ namespace grout {
 namespace {
 
 // How often each coordinate of the ownership's shape is held. Coordinates outside fail at once.
-template <class Ownership> std::map<std::vector<int>, int> owners() {
+template <class Ownership>
+std::map<std::vector<int>, int> owners() {
   std::map<std::vector<int>, int> count;
   for (int thread = 0; thread < Ownership::threads; ++thread) {
     for (int slot = 0; slot < Ownership::slots; ++slot) {
@@ -28,7 +29,8 @@ template <class Ownership> std::map<std::vector<int>, int> owners() {
   }
   return count;
 }
-template <class Ownership> void expect_each_once() {
+template <class Ownership>
+void expect_each_once() {
   size_t size = 1;
   for (int axis = 0; axis < Ownership::axes; ++axis) size *= static_cast<size_t>(Ownership::shape[axis]);
   const auto count = owners<Ownership>();
@@ -38,7 +40,8 @@ template <class Ownership> void expect_each_once() {
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type":
 //   groupID = %laneid >> 2, threadID_in_group = %laneid % 4
-TEST(MmaM16N8K16, A) {  // row = groupID for a0 a1 a4 a5, else groupID + 8; col = 2 threadID_in_group + (i & 1) (+ 8, i >= 4)
+TEST(MmaM16N8K16,
+     A) {  // row = groupID for a0 a1 a4 a5, else groupID + 8; col = 2 threadID_in_group + (i & 1) (+ 8, i >= 4)
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i) {
       const int group = lane >> 2, in_group = lane % 4;
@@ -83,14 +86,15 @@ TEST(MmaM16N8K16, EntriesOfTheFigures) {
 
 // PTX ISA, ldmatrix: the figure's row R is held by lanes 4R..4R+3, two neighbouring elements each; register i holds
 // matrix i. With .trans the same registers hold the transposed matrix. Walked here as the figure is drawn: by element.
-template <int Count, bool Transposed> void expect_ldmatrix() {
+template <int Count, bool Transposed>
+void expect_ldmatrix() {
   using Table = Ldmatrix<Count, Transposed>;
   for (int matrix = 0; matrix < Count; ++matrix) {
     for (int figure_row = 0; figure_row < 8; ++figure_row) {
       for (int figure_col = 0; figure_col < 8; ++figure_col) {
         const int lane = figure_row * 4 + figure_col / 2, half = figure_col & 1;
-        const Coordinate<3> stored = Transposed ? Coordinate<3>{matrix, figure_col, figure_row}
-                                                : Coordinate<3>{matrix, figure_row, figure_col};
+        const Coordinate<3> stored =
+            Transposed ? Coordinate<3>{matrix, figure_col, figure_row} : Coordinate<3>{matrix, figure_row, figure_col};
         EXPECT_EQ(Table::at(lane, matrix * 2 + half), stored) << "lane " << lane << " register " << matrix;
       }
     }
@@ -124,7 +128,8 @@ TEST(LdmatrixTable, FeedsMma) {
 }
 
 // Every warp grid and patch covers rows x columns exactly once; a truncated division would lose some.
-template <int WarpsM, int WarpsN, int RepeatM, int RepeatN> void expect_warp_tiled() {
+template <int WarpsM, int WarpsN, int RepeatM, int RepeatN>
+void expect_warp_tiled() {
   using C = WarpTiled<MmaM16N8K16C, WarpsM, WarpsN, RepeatM, RepeatN>;
   static_assert(C::threads == 32 * WarpsM * WarpsN && C::slots == 4 * RepeatM * RepeatN);
   static_assert(C::shape == Coordinate<2>{16 * WarpsM * RepeatM, 8 * WarpsN * RepeatN});
@@ -133,16 +138,21 @@ template <int WarpsM, int WarpsN, int RepeatM, int RepeatN> void expect_warp_til
   for (int warp = 0; warp < WarpsM * WarpsN; ++warp) {
     for (int row = 0; row < RepeatM; ++row) {
       for (int column = 0; column < RepeatN; ++column) {
-        const auto c = C::at(32 * warp + 9, 4 * (row * RepeatN + column) + 3);  // lane 9, c3: row 10, column 3 of the atom
-        EXPECT_EQ(c, (Coordinate<2>{16 * (warp / WarpsN * RepeatM + row) + 10, 8 * (warp % WarpsN * RepeatN + column) + 3}));
+        const auto c =
+            C::at(32 * warp + 9, 4 * (row * RepeatN + column) + 3);  // lane 9, c3: row 10, column 3 of the atom
+        EXPECT_EQ(
+            c, (Coordinate<2>{16 * (warp / WarpsN * RepeatM + row) + 10, 8 * (warp % WarpsN * RepeatN + column) + 3}));
       }
     }
   }
 }
-template <int... I> void expect_warp_tiled_all(std::integer_sequence<int, I...>) {
+template <int... I>
+void expect_warp_tiled_all(std::integer_sequence<int, I...>) {
   (expect_warp_tiled<1 + I % 3, 1 + I / 3 % 4, 1 + I / 12 % 3, 1 + I / 36 % 3>(), ...);
 }
-TEST(WarpTiledTable, CoversEveryShape) { expect_warp_tiled_all(std::make_integer_sequence<int, 108>{}); }
+TEST(WarpTiledTable, CoversEveryShape) {
+  expect_warp_tiled_all(std::make_integer_sequence<int, 108>{});
+}
 TEST(WarpTiledTable, TilesOfTheGemm) {
   expect_warp_tiled<2, 4, 4, 8>();  // 128 x 256
   expect_warp_tiled<2, 2, 4, 8>();  // 128 x 128
@@ -152,7 +162,8 @@ TEST(WarpTiledTable, TilesOfTheGemm) {
 
 // Vectors: inside ones cover the tile exactly once, outside ones exist only in the last turn, neighbours in threads are
 // neighbours along the axis.
-template <int Rows, int Columns, int Axis, int Vector, int Threads> void expect_vector_tiled() {
+template <int Rows, int Columns, int Axis, int Vector, int Threads>
+void expect_vector_tiled() {
   using V = VectorTiled<Rows, Columns, Axis, Vector, Threads>;
   std::vector<int> count(Rows * Columns);
   int inside = 0;
@@ -186,10 +197,13 @@ template <int Rows, int Columns, int Axis, int Vector, int Threads> void expect_
   EXPECT_EQ(V::slots, V::turns * Vector);
   for (const int times : count) ASSERT_EQ(times, 1);
 }
-template <int... I> void expect_vector_tiled_all(std::integer_sequence<int, I...>) {
-  (expect_vector_tiled<8 * (1 + I % 3), 8 * (1 + I / 3 % 5), I % 2, I % 4 < 2 ? 8 : 4, 1 + I * 37 % 130>(), ...);
+template <int... I>
+void expect_vector_tiled_all(std::integer_sequence<int, I...>) {
+  (expect_vector_tiled < 8 * (1 + I % 3), 8 * (1 + I / 3 % 5), I % 2, I % 4 < 2 ? 8 : 4, 1 + I * 37 % 130 > (), ...);
 }
-TEST(VectorTiledTable, CoversEveryShape) { expect_vector_tiled_all(std::make_integer_sequence<int, 120>{}); }
+TEST(VectorTiledTable, CoversEveryShape) {
+  expect_vector_tiled_all(std::make_integer_sequence<int, 120>{});
+}
 TEST(VectorTiledTable, MoreThreadsThanVectors) {
   expect_vector_tiled<16, 104, 1, 8, 384>();  // 208 vectors: columns 96 to 103 belong to someone
   expect_vector_tiled<16, 104, 0, 8, 384>();
