@@ -246,7 +246,7 @@ TEST(Reference, IsTheDefinition) {
                                     std::tuple{3, 0, 4}, std::tuple{3, 4, 0}}) {
         HostMatrix a(stored(ElementType::bf16, m, k, ta, -1, 0, 3)),
             c(stored(ElementType::bf16, m, n, false, n + 1, 0, 3));
-        HostMatrix b(stored(ElementType::bf16, k, n, tb, -1, 0, 3, 0));
+        HostMatrix b(stored(ElementType::bf16, k, n, tb, -1, 0, 3, ta ? 0 : -1));
         a.fill({false, 1}), b.fill({false, 2}), c.fill({false, 3});
         const Reference ref = reference_gemm(a, b, &c, 0.5f, -2);
         ASSERT_EQ(ref.value.size(), static_cast<size_t>(3 * m * n));
@@ -256,8 +256,8 @@ TEST(Reference, IsTheDefinition) {
             for (int64_t col = 0; col < n; ++col, ++i) {
               double sum = 0, absolute = 0;
               for (int64_t p = 0; p < k; ++p) {
-                sum += static_cast<double>(a.get(batch, r, p)) * b.get(0, p, col);
-                absolute += std::fabs(static_cast<double>(a.get(batch, r, p)) * b.get(0, p, col));
+                sum += static_cast<double>(a.get(batch, r, p)) * b.get(batch, p, col);
+                absolute += std::fabs(static_cast<double>(a.get(batch, r, p)) * b.get(batch, p, col));
               }
               EXPECT_NEAR(ref.value[i], 0.5 * sum - 2.0 * c.get(batch, r, col), 1e-12);
               EXPECT_NEAR(ref.magnitude[i], 0.5 * absolute + 2 * std::fabs(c.get(batch, r, col)), 1e-12);
