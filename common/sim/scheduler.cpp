@@ -14,8 +14,18 @@ constinit thread_local Thread* current = nullptr;
 namespace {
 
 constexpr std::size_t kPage = 4096, kGuard = 1024, kSharedAlignment = 1024;
-// Under ThreadSanitizer, which has room for about 8,000 threads: kept until the launch ends by each scheduler.
-constexpr std::size_t kMaxRetired = 1024;
+// The system allows a process some 65,000 mappings, of which a fiber needs two; ThreadSanitizer has room for about 8,000
+// threads: those that run, and those that are kept until the launch ends.
+constexpr unsigned kMaxFibers = 16384, kMaxSanitizedWorkers = 4;
+constexpr std::size_t kMaxRetired = 2048;
+
+unsigned worker_count(const LaunchContext& launch, std::uint64_t clusters, unsigned threads) {
+  const int asked = launch.options.workers;
+  unsigned workers = asked > 0 ? unsigned(asked) : std::max(1u, std::thread::hardware_concurrency());
+  workers = std::min(workers, std::max(1u, kMaxFibers / threads));
+  if (tsan::on()) workers = std::min(workers, kMaxSanitizedWorkers);
+  return unsigned(std::min<std::uint64_t>(workers, clusters));
+}
 
 std::mutex pool_mutex;
 std::vector<Fiber*>& pool() {
@@ -77,16 +87,17 @@ void FiberPool::give(Fiber* fiber) {
   pool().push_back(fiber);
 }
 
+void FiberPool::abandon(Fiber* fiber, void* finished) {
+  if (!tsan::on()) return;
+  void* self = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(fiber->tsan, 1);
+  __tsan_release(finished);
+  for (; fiber->scopes; --fiber->scopes) __tsan_ignore_thread_end();  // else it cannot be destroyed
+  __tsan_switch_to_fiber(self, 1);
+}
+
 void FiberPool::destroy(Fiber* fiber) {
-  if (tsan::on()) {
-    if (fiber->scopes) {  // ThreadSanitizer refuses to end a thread that ignores accesses
-      void* self = __tsan_get_current_fiber();
-      __tsan_switch_to_fiber(fiber->tsan, 1);
-      for (; fiber->scopes; --fiber->scopes) __tsan_ignore_thread_end();
-      __tsan_switch_to_fiber(self, 1);
-    }
-    __tsan_destroy_fiber(fiber->tsan);
-  }
+  if (tsan::on()) __tsan_destroy_fiber(fiber->tsan);
   munmap(static_cast<char*>(const_cast<void*>(fiber->stack)) - kPage, kPage + fiber->stack_bytes);
   delete fiber;
 }
@@ -191,7 +202,8 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
 
 void Scheduler::finish() {
   for (Thread& thread : threads_) {
-    const bool keep = tsan::on() && retired_.size() < kMaxRetired && thread.fiber->scopes == 0 && !report_;
+    if (thread.warp->live >> thread.lane & 1) FiberPool::abandon(thread.fiber, &launch_.finished);
+    const bool keep = tsan::on() && retired_.size() < kMaxRetired / launch_.workers && !report_;
     if (keep) {
       retired_.push_back(thread.fiber);
     } else if (tsan::on()) {
@@ -289,11 +301,9 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*)
   const std::uint64_t blocks = std::uint64_t(grid.x) * grid.y * grid.z, clusters = blocks / launch.cluster;
   const BlockOrder order(clusters, launch.options.schedule, launch.options.seed);
 
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  const unsigned wanted = launch.options.workers > 0 ? unsigned(launch.options.workers) : cores;
-  const auto workers = std::size_t(std::min<std::uint64_t>(wanted, clusters));
+  launch.workers = worker_count(launch, clusters, launch.cluster * block.x * block.y * block.z);
   std::vector<std::unique_ptr<Scheduler>> schedulers;
-  for (std::size_t i = 0; i < workers; ++i) schedulers.push_back(std::make_unique<Scheduler>(launch));
+  for (unsigned i = 0; i < launch.workers; ++i) schedulers.push_back(std::make_unique<Scheduler>(launch));
 
   // Of several reports, the one of the block that comes first in the order: whatever the timing of the workers, since
   // all blocks before it have started and are run to their end.
@@ -316,7 +326,7 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*)
     }
   };
   std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work, std::ref(*schedulers[i]));
+  for (unsigned i = 1; i < launch.workers; ++i) threads.emplace_back(work, std::ref(*schedulers[i]));
   work(*schedulers[0]);
   for (std::thread& thread : threads) thread.join();
   tsan::acquire(&launch.finished);

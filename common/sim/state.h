@@ -33,6 +33,7 @@ struct LaunchContext {
   void* context;
   const char* name;
   Options options;
+  unsigned workers = 1;                 // schedulers
   unsigned cluster = 1;                 // blocks on one scheduler
   char finished = 0;                    // sanitizer: the launch ends after all that comes before it
 };
