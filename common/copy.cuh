@@ -197,26 +197,26 @@ template <int V> GROUT_DEVICE void keep_front(uint32_t (&words)[4], int valid) {
     else if (kPerWord == 2 && valid == w * kPerWord + 1) words[w] &= 0xffffu;
   }
 }
-// The same decision for who cannot hold a vector in registers.
-GROUT_HD VectorDecision without_realigning(VectorDecision decision) {
-  if (decision.kind == VectorCase::realign) decision.kind = VectorCase::elements;
-  return decision;
-}
-
 template <class T> GROUT_HD uint32_t element_bits(T value) {
   if constexpr (sizeof(T) == 2) return uint32_t{value.bits};
   else return std::bit_cast<uint32_t>(value);
 }
 
-// One 16-byte vector at `vector` (shared): elements first..last - 1, one load each, zeros around them.
+// Elements first..last - 1 of a vector, one load each, zeros around them.
 template <class Plan, class T, class L>
-GROUT_DEVICE void copy_elements(Plan, typename Plan::Value* vector, const View<T, L>& source, int64_t row, int64_t col,
-                                VectorDecision decision GROUT_AT) {
-  const uint32_t zeros[4] = {};
-  ptx::store_shared(ptx::shared_address(vector GROUT_HERE), zeros GROUT_HERE);
-#pragma unroll 1
-  for (int i = decision.first; i < decision.last; ++i)
-    vector[i] = *element(source, row + (Plan::axis == 0 ? i : 0), col + (Plan::axis == 0 ? 0 : i));
+GROUT_DEVICE void load_elements(Plan, uint32_t (&words)[4], const View<T, L>& source, int64_t row, int64_t col,
+                                VectorDecision decision) {
+  constexpr int kPerWord = 4 / sizeof(T);
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    words[w] = 0;
+#pragma unroll
+    for (int i = w * kPerWord; i < (w + 1) * kPerWord; ++i) {
+      if (i < decision.first || i >= decision.last) continue;
+      const T value = *element(source, row + (Plan::axis == 0 ? i : 0), col + (Plan::axis == 0 ? 0 : i));
+      words[w] |= element_bits(value) << (i % kPerWord * 8 * sizeof(T));
+    }
+  }
 }
 
 // Copies a vector by whatever means needs no registers later: everything but realigning.
@@ -232,7 +232,9 @@ GROUT_DEVICE void copy_now(Plan plan, typename Plan::Value* vector, const View<T
       ptx::cp_async<16>(to, from GROUT_HERE);
     }
   } else {
-    copy_elements(plan, vector, source, row, col, decision GROUT_HERE);
+    uint32_t words[4];
+    load_elements(plan, words, source, row, col, decision);
+    ptx::store_shared(ptx::shared_address(vector GROUT_HERE), words GROUT_HERE);
   }
 }
 }  // namespace detail
@@ -368,51 +370,58 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
     from_ = source.data + source.layout(row, col);
     along_left_ = clamped(extent<kAxis>() - (kAxis == 0 ? row : col));
     across_left_ = clamped(extent<1 - kAxis>() - (kAxis == 0 ? col : row));
+    const int left[2] = {clamped(extent<0>() - origin.row), clamped(extent<1>() - origin.col)};
+    walk_left_ = left[WalkAxis];
+    side_is_inside_ = left[1 - WalkAxis] >= kTile<1 - WalkAxis>;
   }
 
   // Starts copying the current tile to `shared`. Completion: as copy_async.
   GROUT_DEVICE void copy(T* shared GROUT_AT) const {
     static_assert(Plan::options.misaligned != Misaligned::realign, "TileWalk: a plan that realigns has begin and finish");
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
+    if (Plan::options.bounds == Bounds::none || is_inside()) {
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const T* from = from_ + turn * turn_stride();
-      if constexpr (Plan::options.bounds == Bounds::none) {
-        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
-      } else {
+      for (int turn = 0; turn < kTurns; ++turn)
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from_ + turn * turn_stride() GROUT_HERE);
+    } else {
+#pragma unroll 1
+      for (int turn = 0; turn < kTurns; ++turn) {
         const int valid = turn * kAcross < across_left_ ? valid_along() : 0;
-        ptx::cp_async<16>(to + turn * kStep * sizeof(T), valid > 0 ? from : source_.data,
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), valid > 0 ? from_ + turn * turn_stride() : source_.data,
                           static_cast<uint32_t>(valid * sizeof(T)) GROUT_HERE);
       }
     }
   }
 
-  // The same in two halves for a plan that realigns, as begin_copy and finish_copy. Where the words around the tile's
-  // vectors are not all inside the source, the whole copy happens in begin.
+  // The same in two halves for a plan that realigns, as begin_copy and finish_copy; a few instructions a vector where the
+  // words around the tile's vectors are all inside the source.
   GROUT_DEVICE void begin(VectorsInFlight<Plan>& flight, T* shared GROUT_AT) {
-    in_flight_ = words_are_inside();
-    if (!in_flight_) {
-      copy_slowly(shared GROUT_HERE);
+    words_are_inside_ = are_words_inside();
+    if (!words_are_inside_) {
+      begin_copy(Plan{}, flight, shared, source_, origin_, thread_ GROUT_HERE);
       return;
     }
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      const T* from = turn * kAcross < across_left_ && along_left_ > 0 ? from_ + turn * turn_stride() : first();
+      // What lies outside is masked later: load the tile's first vector in its place.
+      const T* from = is_inside() || (turn * kAcross < across_left_ && along_left_ > 0) ? from_ + turn * turn_stride() : first();
       const auto* word = reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(from) & ~uintptr_t{15});
       ptx::load_global(flight.low[turn], word GROUT_HERE);
       ptx::load_global(flight.high[turn], word + 16 GROUT_HERE);
     }
   }
   GROUT_DEVICE void finish(const VectorsInFlight<Plan>& flight, T* shared GROUT_AT) const {
-    if (!in_flight_) return;
+    if (!words_are_inside_) {
+      finish_copy(Plan{}, flight, shared, thread_ GROUT_HERE);
+      return;
+    }
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       const auto shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from_ + turn * turn_stride())) & 15;
       uint32_t words[4];
       detail::shift_words(words, flight.low[turn], flight.high[turn], shift);
-      const int valid = turn * kAcross < across_left_ ? valid_along() : 0;
-      if (valid != V) detail::keep_front<V>(words, valid);
+      if (!is_inside()) detail::keep_front<V>(words, turn * kAcross < across_left_ ? valid_along() : 0);
       ptx::store_shared(to + turn * kStep * sizeof(T), words GROUT_HERE);
     }
   }
@@ -422,6 +431,7 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
     (WalkAxis == 0 ? origin_.row : origin_.col) += kTile<WalkAxis>;
     from_ += kTile<WalkAxis> * source_.layout.template stride<WalkAxis>();
     (WalkAxis == kAxis ? along_left_ : across_left_) -= kTile<WalkAxis>;
+    walk_left_ -= kTile<WalkAxis>;
   }
 
  private:
@@ -429,16 +439,18 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
   GROUT_DEVICE int64_t turn_stride() const { return kAcross * source_.layout.template stride<1 - kAxis>(); }
   GROUT_DEVICE const T* first() const { return source_.data + source_.layout(origin_.row, origin_.col); }
   GROUT_DEVICE int valid_along() const { return along_left_ < 0 ? 0 : along_left_ < V ? along_left_ : V; }
-  // Counts below are compared with at most a tile; a walk is shorter than 2^30 elements beyond that.
+  // Counts are compared with at most a tile: a walk may go 2^30 elements past the end before they would wrap.
   static GROUT_DEVICE int clamped(int64_t left) { return static_cast<int>(left < (1 << 30) ? left : 1 << 30); }
+  // Is the whole tile inside the source? Uniform.
+  GROUT_DEVICE bool is_inside() const { return side_is_inside_ && walk_left_ >= kTile<WalkAxis>; }
 
   // Do the words around every valid vector of the tile lie between the source's first and last valid byte? Uniform.
-  GROUT_DEVICE bool words_are_inside() const {
-    if (origin_.row >= extent<0>() || origin_.col >= extent<1>()) return false;
-    const int64_t last_row = last_start<0>(origin_.row), last_col = last_start<1>(origin_.col);
+  GROUT_DEVICE bool are_words_inside() const {
+    if (walk_left_ <= 0) return false;
     const detail::Span span = detail::span_of(source_);
+    const int64_t last = source_.layout(last_start<0>(origin_.row), last_start<1>(origin_.col));
     const auto low = reinterpret_cast<uintptr_t>(first()) & ~uintptr_t{15};
-    const auto high = reinterpret_cast<uintptr_t>(source_.data + source_.layout(last_row, last_col)) & ~uintptr_t{15};
+    const auto high = reinterpret_cast<uintptr_t>(source_.data + last) & ~uintptr_t{15};
     return low >= reinterpret_cast<uintptr_t>(span.begin) && high + 32 <= reinterpret_cast<uintptr_t>(span.end);
   }
   // Where, along an axis, the tile's last vector that is at least partly inside starts.
@@ -447,24 +459,16 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
     const int64_t left = extent<Axis>() - origin;
     return origin + (left < kTile<Axis> ? (static_cast<int>(left) - 1) / kStride * kStride : kTile<Axis> - kStride);
   }
-  GROUT_DEVICE void copy_slowly(T* shared GROUT_AT) const {
-    constexpr Plan plan{};
-#pragma unroll 1
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const auto c = Ownership::vector_at(thread_, turn);
-      const int64_t row = origin_.row + c[0], col = origin_.col + c[1];
-      detail::copy_now(plan, shared + place(c), source_, row, col,
-                       detail::without_realigning(decide_vector(plan, source_, row, col)) GROUT_HERE);
-    }
-  }
 
   Source source_;
   Origin origin_;
   int thread_;
-  const T* from_;                   // this thread's vector of turn 0
-  uint32_t to_;                     // its bytes from the tile's base in shared memory
-  int along_left_, across_left_;    // valid elements from there on, along the vector and across
-  bool in_flight_ = false;          // does finish have anything to store?
+  const T* from_;                 // this thread's vector of turn 0
+  uint32_t to_;                   // its bytes from the tile's base in shared memory
+  int along_left_, across_left_;  // valid elements from there on, along the vector and across
+  int walk_left_;                 // valid elements from the tile's origin on, along the walk
+  bool side_is_inside_;           // does the tile lie inside along the other axis?
+  bool words_are_inside_ = false;
 };
 
 // Closes this thread's copies since its last commit into one group, perhaps empty.

@@ -49,7 +49,8 @@ constexpr uint16_t f16_bits(float value) {
 }
 constexpr float f16_value(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ffu;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0x1f && mantissa != 0) return std::bit_cast<float>(0x7fffffffu);  // every NaN, as cvt.f32.f16 does
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u);
   if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return sign ? -magnitude : magnitude;

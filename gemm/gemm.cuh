@@ -64,10 +64,10 @@ namespace detail {
 // 128 x 256 keeps 64 x 64 accumulators in each of 8 warps, the most that fits in registers, and so reads shared memory
 // least. The smaller tiles exist for small problems. Realigning needs registers for vectors in flight, so that its warps
 // hold 64 x 32.
-using GemmTileLarge = GemmMmaTile<128, 256, 2, 4, 4>;
-using GemmTileMedium = GemmMmaTile<128, 128, 2, 2, 4>;
-using GemmTileMediumRealign = GemmMmaTile<128, 128, 2, 4, 4>;
-using GemmTileSmall = GemmMmaTile<64, 64, 2, 2, 4>;
+using GemmTileLarge = GemmMmaTile<128, 256, 32, 2, 4, 4>;
+using GemmTileMedium = GemmMmaTile<128, 128, 32, 2, 2, 4>;
+using GemmTileMediumRealign = GemmMmaTile<128, 128, 32, 2, 4, 4>;
+using GemmTileSmall = GemmMmaTile<64, 64, 32, 2, 2, 4>;
 
 template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
 constexpr GemmMmaVariant<T> gemm_variant(double rate, int blocks_per_sm) {

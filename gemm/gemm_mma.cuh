@@ -38,8 +38,8 @@ template <class T> struct GemmMmaParameters {
 };
 
 // Compile-time shape of a block's work.
-template <int M, int N, int WarpsMT, int WarpsNT, int StagesT> struct GemmMmaTile {
-  static constexpr int m = M, n = N, k = 32, warps_m = WarpsMT, warps_n = WarpsNT, stages = StagesT;
+template <int M, int N, int K, int WarpsMT, int WarpsNT, int StagesT> struct GemmMmaTile {
+  static constexpr int m = M, n = N, k = K, warps_m = WarpsMT, warps_n = WarpsNT, stages = StagesT;
   static constexpr int threads = 32 * warps_m * warps_n;
   static constexpr int atoms_m = m / warps_m / 16, atoms_n = n / warps_n / 8;  // mma.m16n8k16 of one warp
   static_assert(k % 16 == 0, "GEMM tile: K must be a multiple of the instruction's 16, or products would be dropped");
@@ -48,12 +48,13 @@ template <int M, int N, int WarpsMT, int WarpsNT, int StagesT> struct GemmMmaTil
   static_assert(stages >= 3, "GEMM tile: realigned vectors are stored one k-tile late, which needs 3 stages");
 };
 
-// Shared tile of an operand with Extent rows of m (or n), coordinates (m, k). KMajor: contiguous along k, one row 64
-// bytes, two rows a bank line. Otherwise contiguous along m, and the chunk number is XORed with k.
+// Shared tile of an operand with Extent rows of m (or n), coordinates (m, k). KMajor: contiguous along k, in rows of 64 or
+// 128 bytes. Otherwise contiguous along m, and the chunk number is XORed with k.
 template <class T, int Extent, int K, bool KMajor> struct GemmOperandTile;
 template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, true> {
-  static_assert(K * sizeof(T) == 64, "k-major operand tile: the 64-byte swizzle wants rows of 64 bytes");
-  using Layout = decltype(compose(Swizzle64B<T>{}, row_major(shape(Int<Extent>{}, Int<K>{}))));
+  static_assert(K * sizeof(T) == 64 || K * sizeof(T) == 128, "k-major operand tile: rows must be 64 or 128 bytes long");
+  using SwizzleT = std::conditional_t<K * sizeof(T) == 64, Swizzle64B<T>, Swizzle128B<T>>;
+  using Layout = decltype(compose(SwizzleT{}, row_major(shape(Int<Extent>{}, Int<K>{}))));
 };
 template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, false> {
   static_assert(Extent * sizeof(T) % 128 == 0, "m-major operand tile: a column must fill whole 128-byte bank lines");
@@ -62,15 +63,21 @@ template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, false
   using Layout = decltype(compose(Swizzle<3, kChunkBits, kColumnBits - kChunkBits>{}, col_major(shape(Int<Extent>{}, Int<K>{}))));
 };
 
-// The ring of stages; after the main loop, the same memory holds what the epilogue stages, one strip of 16 rows a warp.
-// Strips are padded by 8 floats, so that the 8 rows of an accumulator atom start in different banks.
-template <class T, class Tile> union GemmMmaStorage {
-  struct {
-    alignas(128) T a[Tile::stages][Tile::m * Tile::k];
-    alignas(128) T b[Tile::stages][Tile::n * Tile::k];
-  } ring;
-  static constexpr int strip_columns = Tile::n / Tile::warps_n, strip_pitch = strip_columns + 8;
-  alignas(128) float strips[Tile::warps_m * Tile::warps_n][16 * strip_pitch];
+// A ring of stages. The epilogue's strips, 8 rows a warp, share the last stage, which the next tile's first copies leave
+// alone. They are padded by 8 floats, so that the 8 rows of an accumulator atom start in different banks.
+template <class T, class Tile> struct GemmMmaStorage {
+  static constexpr int strip_rows = 8, strip_columns = Tile::n / Tile::warps_n, strip_pitch = strip_columns + 8;
+  struct Stage {
+    alignas(128) T a[Tile::m * Tile::k];
+    alignas(128) T b[Tile::n * Tile::k];
+  };
+  Stage stage[Tile::stages];
+
+  GROUT_DEVICE float* strip(int warp) {
+    static_assert(Tile::warps_m * Tile::warps_n * strip_rows * strip_pitch * sizeof(float) <= sizeof(Stage),
+                  "GEMM tile: the strips of all warps must fit into one stage");
+    return reinterpret_cast<float*>(&stage[Tile::stages - 1]) + warp * strip_rows * strip_pitch;
+  }
 };
 
 // Reads 16 x 16 pieces (m or n, k) of an operand tile as mma fragments. A lane's offset is the swizzled layout at its own
@@ -115,7 +122,7 @@ GROUT_HD GemmTileIndex gemm_tile_index(int64_t index, int64_t tiles_m, int64_t t
   return {batch, first + index % height, index / height};
 }
 
-// Stores one strip of a warp (16 rows, from `origin` of D) out of shared memory, V neighbours a lane: 16 bytes where D's
+// Stores one strip of a warp (8 rows, from `origin` of D) out of shared memory, V neighbours a lane: 16 bytes where D's
 // rows are aligned, else single elements, so that the warp still writes neighbours to neighbours. Warp.
 template <class To, int V, Bounds BoundsT, int Columns, int Pitch, class T>
 GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T>& p, To* d, const To* c, Origin origin,
@@ -129,7 +136,7 @@ GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T
     return value;
   };
 #pragma unroll 1
-  for (int row = 0; row < 16; row += kRows) {
+  for (int row = 0; row < 8; row += kRows) {
 #pragma unroll 1
     for (int col = 0; col < Columns; col += kColumns) {
       Fragment<float, Ownership> values;
@@ -151,6 +158,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       .misaligned = Path == GemmPath::realign ? Misaligned::realign : Misaligned::elements,
       .partial = Partial::zero_fill,
   };
+  constexpr bool kRealign = Path == GemmPath::realign;
   using LayoutA = typename GemmOperandTile<T, Tile::m, Tile::k, kKMajorA>::Layout;
   using LayoutB = typename GemmOperandTile<T, Tile::n, Tile::k, kKMajorB>::Layout;
   using PlanA = CopyPlan<T, LayoutA, Tile::threads, kOptions>;
@@ -163,59 +171,54 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   const GemmFragmentReader<T, Tile::m, Tile::k, kKMajorA, true, Tile::atoms_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
   const GemmFragmentReader<T, Tile::n, Tile::k, kKMajorB, false, Tile::atoms_n / 2> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
 
+  // Both operands as (m or n, k); the stride along the contiguous axis is one, and known to be.
+  const auto source_a = [&](int64_t batch) {
+    const T* base = p.a + batch * p.batch_a;
+    if constexpr (kKMajorA) return view(base, layout(shape(p.m, p.k), stride(p.lda, 1_c)));
+    else return view(base, layout(shape(p.m, p.k), stride(1_c, p.lda)));
+  };
+  const auto source_b = [&](int64_t batch) {
+    const T* base = p.b + batch * p.batch_b;
+    if constexpr (kKMajorB) return view(base, layout(shape(p.n, p.k), stride(p.ldb, 1_c)));
+    else return view(base, layout(shape(p.n, p.k), stride(1_c, p.ldb)));
+  };
+  using WalkA = TileWalk<PlanA, 1, decltype(source_a(0))>;
+  using WalkB = TileWalk<PlanB, 1, decltype(source_b(0))>;
+
   const int64_t tiles_m = (p.m + Tile::m - 1) / Tile::m, tiles_n = (p.n + Tile::n - 1) / Tile::n;
-  const int64_t tiles_k = (p.k + Tile::k - 1) / Tile::k;
-  for (int64_t index = blockIdx.x; index < tiles_m * tiles_n * p.batch; index += gridDim.x) {
-    const GemmTileIndex at = gemm_tile_index(index, tiles_m, tiles_n);
-    const int64_t m0 = at.m * Tile::m, n0 = at.n * Tile::n;
-    // Both operands as (m or n, k); the stride along the contiguous axis is one, and known to be.
-    const auto source_a = [&] {
-      const T* base = p.a + at.batch * p.batch_a;
-      if constexpr (kKMajorA) return view(base, layout(shape(p.m, p.k), stride(p.lda, 1_c)));
-      else return view(base, layout(shape(p.m, p.k), stride(1_c, p.lda)));
-    }();
-    const auto source_b = [&] {
-      const T* base = p.b + at.batch * p.batch_b;
-      if constexpr (kKMajorB) return view(base, layout(shape(p.n, p.k), stride(p.ldb, 1_c)));
-      else return view(base, layout(shape(p.n, p.k), stride(1_c, p.ldb)));
-    }();
-
-    Fragment<float, Sum> sum;
-    sum.fill(0.f);
-
-    TileWalk<PlanA, 1, decltype(source_a)> walk_a(source_a, {m0, 0}, thread);
-    TileWalk<PlanB, 1, decltype(source_b)> walk_b(source_b, {n0, 0}, thread);
-    VectorsInFlight<PlanA> flight_a;
-    VectorsInFlight<PlanB> flight_b;
-    // Copies of the next k-tile to a stage: begin starts them, finish stores what came through registers.
-    const auto begin = [&](int stage) {
-      if constexpr (PlanA::options.misaligned == Misaligned::realign) {
-        walk_a.begin(flight_a, shared.ring.a[stage]);
-        walk_b.begin(flight_b, shared.ring.b[stage]);
-      } else {
-        walk_a.copy(shared.ring.a[stage]);
-        walk_b.copy(shared.ring.b[stage]);
-      }
-    };
-    const auto finish = [&](int stage) {
-      if constexpr (PlanA::options.misaligned == Misaligned::realign) {
-        walk_a.finish(flight_a, shared.ring.a[stage]);
-        walk_b.finish(flight_b, shared.ring.b[stage]);
-      }
-      walk_a.advance();
-      walk_b.advance();
-    };
-#pragma unroll
+  const int64_t tiles = tiles_m * tiles_n * p.batch, tiles_k = (p.k + Tile::k - 1) / Tile::k;
+  // First copies of a tile: its first Stages - 1 k-tiles, one group each. Returns the walks, at the next k-tile.
+  const auto start = [&](const GemmTileIndex& at) {
+    WalkA walk_a(source_a(at.batch), {at.m * Tile::m, 0}, thread);
+    WalkB walk_b(source_b(at.batch), {at.n * Tile::n, 0}, thread);
+#pragma unroll 1
     for (int stage = 0; stage < kStages - 1; ++stage) {
-      if (stage < tiles_k) begin(stage), finish(stage);
+      if (stage < tiles_k) {
+        auto& to = shared.stage[stage];
+        if constexpr (kRealign) {
+          VectorsInFlight<PlanA> flight_a;
+          VectorsInFlight<PlanB> flight_b;
+          walk_a.begin(flight_a, to.a), walk_b.begin(flight_b, to.b);
+          walk_a.finish(flight_a, to.a), walk_b.finish(flight_b, to.b);
+        } else {
+          walk_a.copy(to.a), walk_b.copy(to.b);
+        }
+        walk_a.advance(), walk_b.advance();
+      }
       commit_copies();
     }
-    wait_copies<kStages - 2>();
-    __syncthreads();
+    return std::pair(walk_a, walk_b);
+  };
 
+  int64_t index = blockIdx.x;  // at least one tile a block
+  GemmTileIndex at = gemm_tile_index(index, tiles_m, tiles_n);
+  auto [walk_a, walk_b] = start(at);
+  while (true) {
+    Fragment<float, Sum> sum;
+    sum.fill(0.f);
     uint32_t a[2][Tile::atoms_m][4], b[2][Tile::atoms_n / 2][4];  // fragments of this k step and of the next
     const auto load_fragments = [&](int buffer, int stage, int step) {
-      const uint32_t stage_a = ptx::shared_address(shared.ring.a[stage]), stage_b = ptx::shared_address(shared.ring.b[stage]);
+      const uint32_t stage_a = ptx::shared_address(shared.stage[stage].a), stage_b = ptx::shared_address(shared.stage[stage].b);
 #pragma unroll
       for (int i = 0; i < Tile::atoms_m; ++i) read_a.load(a[buffer][i], stage_a, i, step);
 #pragma unroll
@@ -234,60 +237,85 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       }
     };
 
+    wait_copies<kStages - 2>();
+    __syncthreads();
     load_fragments(0, 0, 0);
     int read = 0, write = kStages - 1;
+#pragma unroll 1
     for (int64_t t = 0; t < tiles_k; ++t) {
+      VectorsInFlight<PlanA> flight_a;
+      VectorsInFlight<PlanB> flight_b;
       const bool more = t + kStages - 1 < tiles_k;
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         if (step == kSteps - 1) {
-          wait_copies<kStages - 2 - (kSteps == 1)>();
+          wait_copies<kStages - 2>();
           __syncthreads();
           read = read + 1 == kStages ? 0 : read + 1;
         }
         load_fragments((step + 1) % 2, read, (step + 1) % kSteps);
         if (step == 0) {
-          if (more) begin(write);
+          if (more) {
+            auto& to = shared.stage[write];
+            if constexpr (kRealign) walk_a.begin(flight_a, to.a), walk_b.begin(flight_b, to.b);
+            else walk_a.copy(to.a), walk_b.copy(to.b);
+          }
           commit_copies();
         }
         multiply(step % 2);
       }
-      if (more) finish(write);
+      if (more) {
+        auto& to = shared.stage[write];
+        if constexpr (kRealign) walk_a.finish(flight_a, to.a), walk_b.finish(flight_b, to.b);
+        walk_a.advance(), walk_b.advance();
+      }
       write = write + 1 == kStages ? 0 : write + 1;
     }
     wait_copies<0>();
-    __syncthreads();  // all warps have left the ring: its memory becomes the strips
+    __syncthreads();  // all warps have left the ring: the next tile's first copies run beside this tile's epilogue
+    const GemmTileIndex done = at;
+    index += gridDim.x;
+    const bool more_tiles = index < tiles;
+    if (more_tiles) {
+      at = gemm_tile_index(index, tiles_m, tiles_n);
+      auto next = start(at);
+      walk_a = next.first, walk_b = next.second;
+    }
 
-    float* strip = shared.strips[warp];
+    float* strip = shared.strip(warp);
     constexpr int kColumns = Storage::strip_columns, kPitch = Storage::strip_pitch;
 #pragma unroll 1
-    for (int i = 0; i < Tile::atoms_m; ++i) {
+    for (int i = 0; i < 2 * Tile::atoms_m; ++i) {  // 8 rows at a time: half an atom
 #pragma unroll
-      for (int atom = 0; atom < Tile::atoms_m; ++atom) {
-        if (atom != i) continue;  // the accumulators of row `i`, their indices known at compile time
+      for (int half = 0; half < 2 * Tile::atoms_m; ++half) {
+        if (half != i) continue;  // the accumulators of strip `i`, their indices known at compile time
 #pragma unroll
-        for (int slot = 0; slot < 4 * Tile::atoms_n; ++slot) {
-          const auto c = MmaM16N8K16C::at(lane, slot % 4);
-          strip[c[0] * kPitch + slot / 4 * 8 + c[1]] = sum[atom * 4 * Tile::atoms_n + slot];
+        for (int atom = 0; atom < Tile::atoms_n; ++atom) {
+#pragma unroll
+          for (int slot = 0; slot < 2; ++slot) {
+            const auto c = MmaM16N8K16C::at(lane, slot);
+            strip[c[0] * kPitch + atom * 8 + c[1]] = sum[(half / 2 * Tile::atoms_n + atom) * 4 + half % 2 * 2 + slot];
+          }
         }
       }
       __syncwarp();  // the strip is complete
-      const Origin origin = {m0 + warp / Tile::warps_n * Sum::patch_m + 16 * i, n0 + warp % Tile::warps_n * kColumns};
-      const auto write = [&]<class To>(To* d) {
-        d += at.batch * p.batch_d;
-        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + at.batch * p.batch_c;
+      const Origin origin = {done.m * Tile::m + warp / Tile::warps_n * Sum::patch_m + 8 * i,
+                             done.n * Tile::n + warp % Tile::warps_n * kColumns};
+      const auto write_out = [&]<class To>(To* d) {
+        d += done.batch * p.batch_d;
+        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + done.batch * p.batch_c;
         constexpr int kWide = 16 / sizeof(To);
         if (detail::is_aligned(d, 16) && p.ldc % kWide == 0)
           gemm_store_strip<To, kWide, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
         else
           gemm_store_strip<To, 1, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
       };
-      if (p.out == ElementType::bf16) write(static_cast<bf16*>(p.d));
-      else if (p.out == ElementType::f16) write(static_cast<f16*>(p.d));
-      else write(static_cast<float*>(p.d));
+      if (p.out == ElementType::bf16) write_out(static_cast<bf16*>(p.d));
+      else if (p.out == ElementType::f16) write_out(static_cast<f16*>(p.d));
+      else write_out(static_cast<float*>(p.d));
       __syncwarp();  // all lanes have read the strip
     }
-    __syncthreads();  // the next tile fills the ring again
+    if (!more_tiles) break;
   }
 }
 
