@@ -1,4 +1,5 @@
-// One small kernel per instruction of common/ptx.cuh and per language operation that the kernels use, for either device.
+// One small kernel per instruction of common/ptx.cuh and per language operation that the kernels use, for either
+// device.
 //
 // Every kernel takes 32-bit words in and gives 32-bit words out, and has no other state. What it must give is in
 // instruction_references.h. Blocks are independent unless a kernel says otherwise; word counts are per block.
@@ -14,7 +15,8 @@ namespace grout::instructions {
 // ---- ldmatrix, mma ----------------------------------------------------------------------------------------------
 
 // In: 64 rows of 16 bytes, then each lane's row number (~0: an address outside shared memory). Out: Count words a lane.
-template <int Count, bool Trans> __global__ void ldmatrix(const uint32_t* in, uint32_t* out) {
+template <int Count, bool Trans>
+__global__ void ldmatrix(const uint32_t* in, uint32_t* out) {
   auto& image = dynamic_shared<uint32_t[256]>();
   const unsigned lane = threadIdx.x;
   in += blockIdx.x * (256 + 32);
@@ -33,7 +35,8 @@ template <int Count, bool Trans> __global__ void ldmatrix(const uint32_t* in, ui
 }
 
 // In: a[4], b[2], c[4] of each lane. Out: d[4] of each lane.
-template <class T, bool Aliased> __global__ void mma(const uint32_t* in, uint32_t* out) {
+template <class T, bool Aliased>
+__global__ void mma(const uint32_t* in, uint32_t* out) {
   const unsigned thread = blockIdx.x * 32 + threadIdx.x;
   in += thread * 10;
   const uint32_t a[4] = {in[0], in[1], in[2], in[3]}, b[2] = {in[4], in[5]};
@@ -52,7 +55,8 @@ template <class T, bool Aliased> __global__ void mma(const uint32_t* in, uint32_
 
 // 64 threads, 128 chunks of shared memory, filled with 0xa5a5a5a5. In: the word where the sources begin, three unused;
 // then of each thread: destination chunk, source chunk, source bytes; then the sources. Out: all of shared memory.
-template <int Bytes, bool Sized> __global__ void cp_async(const uint32_t* in, uint32_t* out) {
+template <int Bytes, bool Sized>
+__global__ void cp_async(const uint32_t* in, uint32_t* out) {
   constexpr unsigned Words = Bytes / 4;
   auto& chunks = dynamic_shared<uint32_t[128 * Words]>();
   for (unsigned i = threadIdx.x; i < 128 * Words; i += 64) chunks[i] = 0xa5a5a5a5u;
@@ -76,9 +80,7 @@ template <int Bytes, bool Sized> __global__ void cp_async(const uint32_t* in, ui
 static __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
   auto& slots = dynamic_shared<uint32_t[5 * 32]>();
   const unsigned thread = threadIdx.x;
-  const auto copy = [&](int i) {
-    ptx::cp_async<4>(ptx::shared_address(&slots[i * 32 + thread]), in + thread * 5 + i);
-  };
+  const auto copy = [&](int i) { ptx::cp_async<4>(ptx::shared_address(&slots[i * 32 + thread]), in + thread * 5 + i); };
   const auto keep = [&](int i) { out[thread * 5 + i] = slots[i * 32 + thread]; };
   copy(0);
   ptx::cp_async_commit_group();
@@ -101,7 +103,8 @@ static __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
 }
 
 // 64 threads. In: of each thread, source and destination chunk; then 64 chunks of N words. Out: the chunks, moved.
-template <int N> __global__ void move_global(const uint32_t* in, uint32_t* out) {
+template <int N>
+__global__ void move_global(const uint32_t* in, uint32_t* out) {
   uint32_t r[N];
   ptx::load_global(r, in + 128 + in[threadIdx.x * 2] * N);
   ptx::store_global(out + in[threadIdx.x * 2 + 1] * N, r);
@@ -128,29 +131,30 @@ static __global__ void shared_addresses(const uint32_t* in, uint32_t* out) {
 
 // ---- barriers ---------------------------------------------------------------------------------------------------
 
-// 192 threads: warps 0 and 1 produce, 2 and 3 consume, 4 and 5 meet one another only. In: 4 rounds of 64 words. Out: the
-// rounds, each reversed by the consumers; then 64 words of round 0, reversed by the last two warps.
-//   barrier 1 "full":  producers arrive, consumers wait     barrier 2 "empty": consumers arrive, producers wait
-//   barrier 15:        the last 64 threads
+// 192 threads: warps 0 and 1 produce, 2 and 3 consume, 4 and 5 meet one another only. In: 4 rounds of 64 words.
+// Out: the rounds, each reversed by the consumers; 64 words of round 0, reversed by the last two warps; the mailbox.
+//   barrier 1 "full": producers arrive, consumers wait   2 "empty": consumers arrive, producers wait   15: 4 and 5 wait
+// The mailbox lies in global memory because racecheck of compute-sanitizer does not see that an arrival orders reads.
 static __global__ void named_barriers(const uint32_t* in, uint32_t* out) {
-  auto& shared = dynamic_shared<uint32_t[128]>();
+  auto& shared = dynamic_shared<uint32_t[64]>();
+  uint32_t* const mailbox = out + 320;
   const unsigned role = threadIdx.x / 64, thread = threadIdx.x % 64;
   if (role == 0) {
     for (int round = 0; round < 4; ++round) {
       if (round > 0) ptx::bar_sync(2, 128);
-      shared[thread] = in[round * 64 + thread];
+      mailbox[thread] = in[round * 64 + thread];
       ptx::bar_arrive(1, 128);
     }
   } else if (role == 1) {
     for (int round = 0; round < 4; ++round) {
       ptx::bar_sync(1, 128);
-      out[round * 64 + thread] = shared[63 - thread];
+      out[round * 64 + thread] = mailbox[63 - thread];
       if (round < 3) ptx::bar_arrive(2, 128);
     }
   } else {
-    shared[64 + thread] = in[thread];
+    shared[thread] = in[thread];
     ptx::bar_sync(15, 64);
-    out[256 + thread] = shared[64 + 63 - thread];
+    out[256 + thread] = shared[63 - thread];
   }
 }
 
@@ -165,8 +169,8 @@ static __global__ void block_votes(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// Several blocks. In: a word a block, then the counter's first value. Out: the counter, the sum (by the block that comes
-// last) of 3 times the words, and each block's 3 times its word.
+// Several blocks. In: a word a block, then the counter's first value. Out: the counter, the sum (by the block that
+// comes last) of 3 times the words, and each block's 3 times its word.
 static __global__ void last_block(const uint32_t* in, uint32_t* out) {
   if (threadIdx.x != 0) return;
   out[2 + blockIdx.x] = in[blockIdx.x] * 3;
@@ -215,9 +219,9 @@ static __global__ void shuffles(const uint32_t* in, uint32_t* out) {
   out[3] = __float_as_uint(real);
 }
 
-// In: mask, lanes that stay; predicate of each lane. The lanes that do not stay leave before a vote with the full mask.
-// Out of each lane: ballot, any and all of the mask (its lanes only), ballot of its half of the warp, then, of the lanes
-// that stay, their ballot and the neighbour's predicate through shared memory.
+// In: mask, lanes that stay; predicate of each lane. The lanes that do not stay leave before a vote with the full
+// mask. Out of each lane: ballot, any and all of the mask (its lanes only), ballot of its half of the warp, then, of
+// the lanes that stay, their ballot and the neighbour's predicate through shared memory.
 static __global__ void votes(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<uint32_t[32]>();
   in += blockIdx.x * 34;
@@ -243,7 +247,8 @@ static __global__ void votes(const uint32_t* in, uint32_t* out) {
 
 // ---- atomics ----------------------------------------------------------------------------------------------------
 
-template <class T> __device__ void update_slots(T* slots, T value) {
+template <class T>
+__device__ void update_slots(T* slots, T value) {
   atomicAdd(&slots[0], value);
   if constexpr (std::is_integral_v<T>) {
     atomicMin(&slots[1], value);
@@ -256,11 +261,12 @@ template <class T> __device__ void update_slots(T* slots, T value) {
   }
 }
 
-// 64 threads a block, all blocks share the first 8 slots. In: a T a thread. Out, in Ts: the 8 slots (add, min, max, and,
-// or, xor, add by CAS, unused); of each block: 8 slots after the same in shared memory, from slot + 1, the last being what
-// 64 exchanges took out of a slot plus what they left in it; of each thread: the word exchanged with its value and what
-// that returned, the same of a CAS that succeeds and of one that fails.
-template <class T> __global__ void atomics(const uint32_t* in, uint32_t* out) {
+// 64 threads a block, all blocks share the first 8 slots. In: a T a thread. Out, in Ts: the 8 slots (add, min, max,
+// and, or, xor, add by CAS, unused); of each block: 8 slots after the same in shared memory, from slot + 1, the last
+// being what 64 exchanges took out of a slot plus what they left in it; of each thread: the word exchanged with its
+// value and what that returned, the same of a CAS that succeeds and of one that fails.
+template <class T>
+__global__ void atomics(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<T[9]>();
   const unsigned thread = threadIdx.x;
   const T value = reinterpret_cast<const T*>(in)[blockIdx.x * 64 + thread];
@@ -284,8 +290,8 @@ template <class T> __global__ void atomics(const uint32_t* in, uint32_t* out) {
 
 // ---- scalars ----------------------------------------------------------------------------------------------------
 
-// In: count, then {low, high, shift}. Out, 8 words each: shf.r.clamp; shf.r.wrap, shf.l.wrap; popc, clz, ffs of low; min and max of
-// low and high as signed numbers.
+// In: count, then {low, high, shift}. Out, 8 words each: shf.r.clamp, shf.r.wrap, shf.l.wrap; popc, clz, ffs of low;
+// min and max of low and high as signed numbers.
 static __global__ void integers(const uint32_t* in, uint32_t* out) {
   for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) {
     const uint32_t low = __ldg(in + 1 + i * 3), high = __ldg(in + 2 + i * 3), shift = __ldg(in + 3 + i * 3);
@@ -301,8 +307,8 @@ static __global__ void integers(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// In: count, then pairs of fp32 numbers. Out, 6 words each: {bf16(x), f16(x)} in one word, pack of both numbers from fp32
-// as bf16 and f16, the same from converted values, and bf16(x) back as fp32.
+// In: count, then pairs of fp32 numbers. Out, 6 words each: {bf16(x), f16(x)} in one word, pack of both numbers from
+// fp32 as bf16 and f16, the same from converted values, and bf16(x) back as fp32.
 static __global__ void conversions(const uint32_t* in, uint32_t* out) {
   for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) {
     const float x = __uint_as_float(in[1 + i * 2]), y = __uint_as_float(in[2 + i * 2]);
