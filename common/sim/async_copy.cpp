@@ -30,12 +30,10 @@ void cp_async(std::uint32_t dst, const void* src, unsigned bytes, unsigned src_b
   Entry entry("cp.async", __builtin_return_address(0));
   Thread& self = entry.self;
   if (bytes != 4 && bytes != 8 && bytes != 16) {
-    fail(self, Report::Kind::misuse, loc, text("cp.async of ", bytes, " bytes"),
-         "cp.async copies 4, 8 or 16 bytes");
+    fail(self, Report::Kind::misuse, loc, text("cp.async of ", bytes, " bytes"), "cp.async copies 4, 8 or 16 bytes");
   }
   if (src_bytes > bytes) {
-    fail(self, Report::Kind::misuse, loc,
-         text("cp.async of ", bytes, " bytes with a source size of ", src_bytes),
+    fail(self, Report::Kind::misuse, loc, text("cp.async of ", bytes, " bytes with a source size of ", src_bytes),
          "the source size of cp.async is at most its size");
   }
   if (reinterpret_cast<std::uintptr_t>(src) % bytes) {
@@ -89,7 +87,8 @@ void check_copies_at_exit(Thread& self) {
   if (self.copies.empty()) return;
   const AsyncCopy& first = self.copies.front();
   fail(self, Report::Kind::misuse, first.where,
-       text("the thread exits with ", self.copies.size(), " cp.async operations that it never waited for; the first was ",
+       text("the thread exits with ", self.copies.size(),
+            " cp.async operations that it never waited for; the first was ",
             first.group == self.committed ? "issued here and not committed" : "issued here"),
        "a thread waits for its asynchronous copies before it ends: they may still write its block's shared memory");
 }

@@ -78,8 +78,7 @@ unsigned barrier_call(Op op, unsigned id, unsigned threads, bool predicate, cons
   Entry entry(name(op), caller);
   Thread& self = entry.self;
   if (id >= kBarriers) {
-    fail(self, Report::Kind::misuse, loc, text(name(op), " on barrier ", id),
-         "a block has the barriers 0 to 15");
+    fail(self, Report::Kind::misuse, loc, text(name(op), " on barrier ", id), "a block has the barriers 0 to 15");
   }
   if (threads % kWarp) {
     fail(self, Report::Kind::misuse, loc, text(name(op), " for ", threads, " threads"),

@@ -12,9 +12,9 @@ struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;
   const void* stack = nullptr;  // lowest usable byte; of an OS thread's own fiber: what AddressSanitizer says
   std::size_t stack_bytes = 0;
-  void* fake_stack = nullptr;   // AddressSanitizer's, while switched away
-  void* tsan = nullptr;         // ThreadSanitizer's fiber
-  int scopes = 0;               // tsan::Scopes open on this fiber, left behind if it is abandoned
+  void* fake_stack = nullptr;  // AddressSanitizer's, while switched away
+  void* tsan = nullptr;        // ThreadSanitizer's fiber
+  int scopes = 0;              // tsan::Scopes open on this fiber, left behind if it is abandoned
 
   /// Prepares a run of `entry`, which must never return.
   void prepare(void (*entry)(boost::context::detail::transfer_t)) {

@@ -124,7 +124,8 @@ void ldmatrix(std::uint32_t* r, int count, bool trans, std::uint32_t row_address
   }
   LoadMatrix mine{r, nullptr, count, trans};
   if (entry.self.lane < 8 * unsigned(count)) {
-    mine.row = static_cast<const std::uint16_t*>(shared_memory(entry.self, row_address, 16, 16, "an ldmatrix row", loc));
+    mine.row =
+        static_cast<const std::uint16_t*>(shared_memory(entry.self, row_address, 16, 16, "an ldmatrix row", loc));
     tsan::reads(mine.row, 16);
   }
   collective(entry.self, Op::ldmatrix, kAllLanes, &mine, loc, load_matrices);
@@ -142,7 +143,9 @@ struct Mma {
   bool is_bf16;
 };
 
-float from_bf16(std::uint32_t bits) { return std::bit_cast<float>(bits << 16); }
+float from_bf16(std::uint32_t bits) {
+  return std::bit_cast<float>(bits << 16);
+}
 
 // Exact, subnormals too: half's exponent field moved to float's place, then scaled by 2^(127 - 15).
 float from_f16(std::uint32_t bits) {

@@ -47,13 +47,27 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
-constexpr uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
-constexpr uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-constexpr uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-constexpr int2 make_int2(int x, int y) { return {x, y}; }
-constexpr int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
-constexpr float2 make_float2(float x, float y) { return {x, y}; }
-constexpr float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+constexpr uint3 make_uint3(unsigned x, unsigned y, unsigned z) {
+  return {x, y, z};
+}
+constexpr uint2 make_uint2(unsigned x, unsigned y) {
+  return {x, y};
+}
+constexpr uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+  return {x, y, z, w};
+}
+constexpr int2 make_int2(int x, int y) {
+  return {x, y};
+}
+constexpr int4 make_int4(int x, int y, int z, int w) {
+  return {x, y, z, w};
+}
+constexpr float2 make_float2(float x, float y) {
+  return {x, y};
+}
+constexpr float4 make_float4(float x, float y, float z, float w) {
+  return {x, y, z, w};
+}
 
 // Rewritten by the scheduler at each switch; fibers never move between OS threads.
 inline constinit thread_local uint3 threadIdx{}, blockIdx{};
@@ -100,7 +114,9 @@ T atomic_update(T* address, F update) {
 }  // namespace grout::sim
 
 // ---- Barriers, warps ----
-inline void __syncthreads(grout::sim::Loc loc = grout::sim::Loc::current()) { grout::sim::bar_sync(0, 0, loc); }
+inline void __syncthreads(grout::sim::Loc loc = grout::sim::Loc::current()) {
+  grout::sim::bar_sync(0, 0, loc);
+}
 inline int __syncthreads_count(int predicate, grout::sim::Loc loc = grout::sim::Loc::current()) {
   return int(grout::sim::bar_count(predicate != 0, loc));
 }
@@ -140,8 +156,12 @@ inline int __any_sync(unsigned mask, int predicate, grout::sim::Loc loc = grout:
 inline int __all_sync(unsigned mask, int predicate, grout::sim::Loc loc = grout::sim::Loc::current()) {
   return grout::sim::vote(grout::sim::Vote::all, mask, predicate == 0, loc) == 0;
 }
-inline void __threadfence_block() { grout::sim::fence(grout::sim::Scope::block); }
-inline void __threadfence() { grout::sim::fence(grout::sim::Scope::device); }
+inline void __threadfence_block() {
+  grout::sim::fence(grout::sim::Scope::block);
+}
+inline void __threadfence() {
+  grout::sim::fence(grout::sim::Scope::device);
+}
 
 // ---- Atomics on global and shared memory; each returns the old value ----
 template <grout::sim::AtomicNumber T>
@@ -190,12 +210,26 @@ constexpr unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned shift) {
 constexpr unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned shift) {
   return unsigned((std::uint64_t(hi) << 32 | lo) << (shift & 31) >> 32);
 }
-constexpr unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
-constexpr int __float_as_int(float value) { return std::bit_cast<int>(value); }
-constexpr float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
-constexpr float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
-constexpr int __popc(unsigned bits) { return std::popcount(bits); }
-constexpr int __clz(int bits) { return std::countl_zero(unsigned(bits)); }
-constexpr int __ffs(int bits) { return bits ? std::countr_zero(unsigned(bits)) + 1 : 0; }
+constexpr unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
+}
+constexpr int __float_as_int(float value) {
+  return std::bit_cast<int>(value);
+}
+constexpr float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+constexpr float __int_as_float(int bits) {
+  return std::bit_cast<float>(bits);
+}
+constexpr int __popc(unsigned bits) {
+  return std::popcount(bits);
+}
+constexpr int __clz(int bits) {
+  return std::countl_zero(unsigned(bits));
+}
+constexpr int __ffs(int bits) {
+  return bits ? std::countr_zero(unsigned(bits)) + 1 : 0;
+}
 using std::max;
 using std::min;

@@ -9,13 +9,8 @@ namespace grout::sim {
 namespace {
 
 const char* name(Report::Kind kind) {
-  switch (kind) {
-    case Report::Kind::deadlock: return "deadlock";
-    case Report::Kind::divergence: return "divergence";
-    case Report::Kind::out_of_bounds: return "out of bounds";
-    case Report::Kind::misuse: return "misuse";
-  }
-  return "?";
+  static constexpr const char* kNames[] = {"deadlock", "divergence", "out of bounds", "misuse"};
+  return kNames[int(kind)];
 }
 
 std::string in_block(const LaunchContext& launch, const Block& block) {
@@ -37,14 +32,19 @@ std::string ranges(const std::vector<unsigned>& sorted) {
 
 Report paragraph(const LaunchContext& launch, Thread& self, Report::Kind kind, const Loc& where,
                  const std::string& what, const char* rule) {
-  return Report(kind, text(name(kind), " in ", in_block(launch, *self.block), ", thread ", self.number, " (warp ",
-                           self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule, "."));
+  return Report(kind,
+                text(name(kind), " in ", in_block(launch, *self.block), ", thread ", self.number, " (warp ",
+                     self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule, "."));
 }
 
 }  // namespace
 
-void append(std::string& text, std::string_view part) { text += part; }
-void append(std::string& text, std::int64_t number) { text += std::to_string(number); }
+void append(std::string& text, std::string_view part) {
+  text += part;
+}
+void append(std::string& text, std::int64_t number) {
+  text += std::to_string(number);
+}
 void append(std::string& text, Hex number) {
   char digits[16];
   const auto end = std::to_chars(digits, digits + sizeof digits, number.value, 16).ptr;
@@ -93,8 +93,8 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
       }
       for (const Group& group : thread.warp->groups) {
         if (!(group.arrived >> thread.lane & 1)) continue;
-        what = text(name(group.op), " at ", thread.where, " for lanes ", Lanes{group.mask & ~group.arrived}, " of warp ",
-                    t / kWarp);
+        what = text(name(group.op), " at ", thread.where, " for lanes ", Lanes{group.mask & ~group.arrived},
+                    " of warp ", t / kWarp);
       }
       waiting[what].push_back(t);
     }
@@ -115,16 +115,16 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
 
 Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset) {
   return Report(Report::Kind::out_of_bounds,
-                text("out of bounds in ", in_block(launch, block), ": a store changed the byte at shared offset ", offset,
-                     ", outside of the block's ", block.shared_bytes,
+                text("out of bounds in ", in_block(launch, block), ": a store changed the byte at shared offset ",
+                     offset, ", outside of the block's ", block.shared_bytes,
                      " bytes. Rule: a block writes only its own dynamic shared memory. An AddressSanitizer build names "
                      "the thread and the line."));
 }
 
 void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* kernel) {
   const auto refuse = [&](const std::string& what, const char* rule) {
-    throw Report(Report::Kind::misuse, text("misuse: launch of ", kernel ? kernel : "a kernel", " with ", what,
-                                            ". Rule: ", rule, "."));
+    throw Report(Report::Kind::misuse,
+                 text("misuse: launch of ", kernel ? kernel : "a kernel", " with ", what, ". Rule: ", rule, "."));
   };
   const std::uint64_t threads = std::uint64_t(block.x) * block.y * block.z;
   if (!threads || threads > 1024 || block.x > 1024 || block.y > 1024 || block.z > 64) {
@@ -143,16 +143,12 @@ void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* k
 // ---- Options ----
 
 const char* name(Schedule schedule) {
-  switch (schedule) {
-    case Schedule::ascending: return "ascending";
-    case Schedule::descending: return "descending";
-    case Schedule::random: return "random";
-    case Schedule::warp_greedy: return "warp_greedy";
-    case Schedule::round_robin: return "round_robin";
-  }
-  return "?";
+  static constexpr const char* kNames[] = {"ascending", "descending", "random", "warp_greedy", "round_robin"};
+  return kNames[int(schedule)];
 }
-const char* name(Asynchrony asynchrony) { return asynchrony == Asynchrony::late ? "late" : "early"; }
+const char* name(Asynchrony asynchrony) {
+  return asynchrony == Asynchrony::late ? "late" : "early";
+}
 
 namespace {
 
@@ -198,6 +194,8 @@ Options& options() {
   return options;
 }
 
-Sanitizer sanitizer() { return tsan::on() ? Sanitizer::thread : asan::on() ? Sanitizer::address : Sanitizer::none; }
+Sanitizer sanitizer() {
+  return tsan::on() ? Sanitizer::thread : asan::on() ? Sanitizer::address : Sanitizer::none;
+}
 
 }  // namespace grout::sim

@@ -31,13 +31,36 @@ cudaError_t result(cudaError_t error) {
   return error;
 }
 
+struct Description {
+  cudaError_t error;
+  const char *name, *text;
+};
+constexpr Description kDescriptions[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+};
+Description description(cudaError_t error) {
+  for (const Description& known : kDescriptions) {
+    if (known.error == error) return known;
+  }
+  return {error, "unrecognized error code", "unrecognized error code"};
+}
+
 std::mutex allocations_mutex;
 std::unordered_map<void*, std::size_t>& allocations() {
   static auto* map = new std::unordered_map<void*, std::size_t>;  // pointer -> bytes
   return *map;
 }
 
-std::size_t padded(std::size_t bytes) { return kBand + (bytes + kAlignment - 1) / kAlignment * kAlignment + kBand; }
+std::size_t padded(std::size_t bytes) {
+  return kBand + (bytes + kAlignment - 1) / kAlignment * kAlignment + kBand;
+}
 
 cudaError_t allocate(void** pointer, std::size_t bytes) {
   if (!pointer) return cudaErrorInvalidValue;
@@ -71,31 +94,10 @@ cudaError_t release(void* pointer) {
 }  // namespace
 
 const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
-    case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
-    case cudaErrorNotReady: return "cudaErrorNotReady";
-    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
-  }
-  return "unrecognized error code";
+  return description(error).name;
 }
-
 const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
-    case cudaErrorNotReady: return "device not ready";
-    case cudaErrorLaunchFailure: return "unspecified launch failure";
-  }
-  return "unrecognized error code";
+  return description(error).text;
 }
 
 cudaError_t cudaGetLastError() {
@@ -103,12 +105,22 @@ cudaError_t cudaGetLastError() {
   last_error = cudaSuccess;
   return error;
 }
-cudaError_t cudaPeekAtLastError() { return last_error; }
+cudaError_t cudaPeekAtLastError() {
+  return last_error;
+}
 
-cudaError_t cudaMalloc(void** pointer, std::size_t bytes) { return result(allocate(pointer, bytes)); }
-cudaError_t cudaFree(void* pointer) { return result(release(pointer)); }
-cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) { return result(allocate(pointer, bytes)); }
-cudaError_t cudaFreeHost(void* pointer) { return result(release(pointer)); }
+cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  return result(allocate(pointer, bytes));
+}
+cudaError_t cudaFree(void* pointer) {
+  return result(release(pointer));
+}
+cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  return result(allocate(pointer, bytes));
+}
+cudaError_t cudaFreeHost(void* pointer) {
+  return result(release(pointer));
+}
 
 cudaError_t cudaMemcpy(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind) {
   if (!bytes) return cudaSuccess;
@@ -149,8 +161,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  return cudaSuccess;
+}
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   if (!event) return result(cudaErrorInvalidValue);
@@ -188,7 +204,9 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaSetDevice(int device) {
+  return result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (!properties) return result(cudaErrorInvalidValue);
@@ -213,16 +231,35 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   if (!value) return result(cudaErrorInvalidValue);
   if (device != 0) return result(cudaErrorInvalidDevice);
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = int(kSharedPerBlock); break;
-    case cudaDevAttrWarpSize: *value = warpSize; break;
-    case cudaDevAttrMultiProcessorCount: *value = sim::options().sms; break;
-    case cudaDevAttrL2CacheSize: *value = kL2Bytes; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = sim::options().compute_capability / 10; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = sim::options().compute_capability % 10; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = kSharedPerMultiprocessor; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = kSharedOptin; break;
-    default: return result(cudaErrorInvalidValue);
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = 1024;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = int(kSharedPerBlock);
+      break;
+    case cudaDevAttrWarpSize:
+      *value = warpSize;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = sim::options().sms;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = kL2Bytes;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = sim::options().compute_capability / 10;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = sim::options().compute_capability % 10;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = kSharedPerMultiprocessor;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = kSharedOptin;
+      break;
+    default:
+      return result(cudaErrorInvalidValue);
   }
   return cudaSuccess;
 }

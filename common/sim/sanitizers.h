@@ -29,7 +29,9 @@ __attribute__((weak)) void* __asan_region_is_poisoned(void* address, std::size_t
 namespace grout::sim {
 
 namespace tsan {
-inline bool on() { return __tsan_create_fiber != nullptr; }
+inline bool on() {
+  return __tsan_create_fiber != nullptr;
+}
 inline void acquire(void* address) {
   if (on()) __tsan_acquire(address);
 }
@@ -71,7 +73,9 @@ inline void writes(void* address, std::size_t bytes) {
 }  // namespace tsan
 
 namespace asan {
-inline bool on() { return __asan_poison_memory_region != nullptr; }
+inline bool on() {
+  return __asan_poison_memory_region != nullptr;
+}
 inline void poison(const void* address, std::size_t bytes) {
   if (on()) __asan_poison_memory_region(address, bytes);
 }

@@ -80,11 +80,16 @@ class ReadySet {
 
   int pick_rank() {
     switch (schedule_) {
-      case Schedule::ascending: return first_from(0);
-      case Schedule::descending: return last();
-      case Schedule::random: return cyclic_from(random_.below(unsigned(ranks_.size())));
-      case Schedule::warp_greedy: return ranks_[current_].lanes ? int(current_) : first_from(0);
-      case Schedule::round_robin: return cyclic_from(current_ + 1);
+      case Schedule::ascending:
+        return first_from(0);
+      case Schedule::descending:
+        return last();
+      case Schedule::random:
+        return cyclic_from(random_.below(unsigned(ranks_.size())));
+      case Schedule::warp_greedy:
+        return ranks_[current_].lanes ? int(current_) : first_from(0);
+      case Schedule::round_robin:
+        return cyclic_from(current_ + 1);
     }
     return -1;
   }
@@ -94,11 +99,16 @@ class ReadySet {
       return (start + unsigned(std::countr_zero(std::rotr(rank.lanes, int(start & 31))))) & 31;
     };
     switch (schedule_) {
-      case Schedule::ascending: return from(0);
-      case Schedule::descending: return 31 - unsigned(std::countl_zero(rank.lanes));
-      case Schedule::random: return from(random_.below(32));
-      case Schedule::warp_greedy: return from(rotation_);
-      case Schedule::round_robin: return from(rank.last + 1);
+      case Schedule::ascending:
+        return from(0);
+      case Schedule::descending:
+        return 31 - unsigned(std::countl_zero(rank.lanes));
+      case Schedule::random:
+        return from(random_.below(32));
+      case Schedule::warp_greedy:
+        return from(rotation_);
+      case Schedule::round_robin:
+        return from(rank.last + 1);
     }
     return 0;
   }
@@ -125,9 +135,9 @@ class ReadySet {
 
   Schedule schedule_ = Schedule::ascending;
   Random random_{1};
-  std::vector<Rank> ranks_;               // warps in the order of preference
-  std::vector<unsigned> rank_of_;         // warp -> its place in ranks_
-  std::vector<std::uint64_t> occupied_;   // a bit for each rank with a ready lane
+  std::vector<Rank> ranks_;              // warps in the order of preference
+  std::vector<unsigned> rank_of_;        // warp -> its place in ranks_
+  std::vector<std::uint64_t> occupied_;  // a bit for each rank with a ready lane
   unsigned current_ = 0, rotation_ = 0;
 };
 

@@ -58,8 +58,12 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   return *this;
 }
 
-const Statistics& statistics() { return last_statistics; }
-const std::set<const void*>& launched_kernels() { return kernels(); }
+const Statistics& statistics() {
+  return last_statistics;
+}
+const std::set<const void*>& launched_kernels() {
+  return kernels();
+}
 
 // ---- Fibers ----
 
@@ -202,7 +206,7 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
 
 void Scheduler::finish() {
   for (Thread& thread : threads_) {
-    if (thread.warp->live >> thread.lane & 1) FiberPool::abandon(thread.fiber, &launch_.finished);
+    if (thread.fiber->scopes) FiberPool::abandon(thread.fiber, &launch_.finished);
     const bool keep = tsan::on() && retired_.size() < kMaxRetired / launch_.workers && !report_;
     if (keep) {
       retired_.push_back(thread.fiber);
@@ -246,7 +250,9 @@ void Scheduler::leave(Thread& self, bool ends) {
   switch_fiber(*self.fiber, to ? *to->fiber : main_, ends);
 }
 
-void Scheduler::yield() { leave(*current, false); }
+void Scheduler::yield() {
+  leave(*current, false);
+}
 
 void Scheduler::fail(Report report) {
   report_ = std::move(report);
@@ -269,7 +275,8 @@ void Scheduler::thread_main(boost::context::detail::transfer_t transfer) {
   }
   {
     Entry entry("the end of a thread", __builtin_return_address(0));
-    if (!thrown.empty()) sim::fail(self, Report::Kind::misuse, self.where, std::move(thrown), "device code cannot throw");
+    if (!thrown.empty())
+      sim::fail(self, Report::Kind::misuse, self.where, std::move(thrown), "device code cannot throw");
     check_copies_at_exit(self);
     leave_warp(self);
     tsan::release(&scheduler.launch_.finished);

@@ -97,11 +97,11 @@ class Report : public std::runtime_error {
 /// Counts of one launch.
 struct Statistics {
   std::uint64_t blocks = 0, threads = 0, switches = 0;
-  std::uint64_t collectives = 0;                             ///< warp-wide operations completed
-  std::uint64_t barriers = 0;                                ///< completed phases of block barriers
+  std::uint64_t collectives = 0;  ///< warp-wide operations completed
+  std::uint64_t barriers = 0;     ///< completed phases of block barriers
   std::uint64_t cp_async_4 = 0, cp_async_8 = 0, cp_async_16 = 0;
-  std::uint64_t cp_async_filled = 0;                         ///< of those: fewer source bytes than destination bytes
-  std::uint64_t ldmatrix = 0, mma = 0;                       ///< warp-wide instructions
+  std::uint64_t cp_async_filled = 0;    ///< of those: fewer source bytes than destination bytes
+  std::uint64_t ldmatrix = 0, mma = 0;  ///< warp-wide instructions
   Statistics& operator+=(const Statistics& other);
 };
 /// Of this host thread's last launch that finished without a report.

@@ -33,26 +33,41 @@ struct LaunchContext {
   void* context;
   const char* name;
   Options options;
-  unsigned workers = 1;                 // schedulers
-  unsigned cluster = 1;                 // blocks on one scheduler
-  char finished = 0;                    // sanitizer: the launch ends after all that comes before it
+  unsigned workers = 1;  // schedulers
+  unsigned cluster = 1;  // blocks on one scheduler
+  char finished = 0;     // sanitizer: the launch ends after all that comes before it
 };
 
 /// Operations of a whole warp.
 enum class Op : std::uint8_t {
-  syncwarp, shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot, any, all,  // those of a mask's lanes
-  ldmatrix, mma, bar_sync, bar_arrive, bar_red                                 // .aligned: those of the whole warp
+  // of the lanes of a mask
+  syncwarp,
+  shuffle,
+  shuffle_up,
+  shuffle_down,
+  shuffle_xor,
+  ballot,
+  any,
+  all,
+  // .aligned: of the whole warp
+  ldmatrix,
+  mma,
+  bar_sync,
+  bar_arrive,
+  bar_red,
 };
 const char* name(Op op);
-inline bool aligned(Op op) { return op >= Op::ldmatrix; }
+inline bool aligned(Op op) {
+  return op >= Op::ldmatrix;
+}
 
 /// Lanes of a warp that gather for one operation.
 struct Group {
   Op op;
-  std::uint32_t asked;    // the mask that they gave
-  std::uint32_t mask;     // of those, the lanes that have not exited
+  std::uint32_t asked;  // the mask that they gave
+  std::uint32_t mask;   // of those, the lanes that have not exited
   std::uint32_t arrived;
-  Loc where;              // the first lane's
+  Loc where;  // the first lane's
   /// Performs the operation for all lanes of the group, in the lane that came last, and returns those that go on.
   std::uint32_t (*complete)(Warp&, const Group&);
 };
@@ -61,7 +76,7 @@ struct AsyncCopy {
   void* dst;
   const void* src;
   std::uint8_t bytes, src_bytes;
-  bool done;              // early mode
+  bool done;  // early mode
   unsigned group;
   Loc where;
 };
@@ -70,31 +85,31 @@ struct Thread {
   Fiber* fiber;
   Block* block;
   Warp* warp;
-  unsigned number, lane;           // in the block, in the warp
+  unsigned number, lane;  // in the block, in the warp
   uint3 index;
-  void* operands = nullptr;        // of the warp operation that it waits in
-  Loc where;                       // of the last operation that could wait
-  int barrier = -1;                // >= 0: its warp waits at this block barrier
-  std::vector<AsyncCopy> copies;   // issued, not completed, in order
-  unsigned committed = 0;          // groups of them
+  void* operands = nullptr;       // of the warp operation that it waits in
+  Loc where;                      // of the last operation that could wait
+  int barrier = -1;               // >= 0: its warp waits at this block barrier
+  std::vector<AsyncCopy> copies;  // issued, not completed, in order
+  unsigned committed = 0;         // groups of them
 };
 
 struct Warp {
   Block* block;
-  unsigned number;                 // in the scheduler
+  unsigned number;  // in the scheduler
   Thread* threads;
-  std::uint32_t exist, live;       // lanes that the block has, that have not exited
+  std::uint32_t exist, live;  // lanes that the block has, that have not exited
   std::vector<Group> groups;
   std::uint8_t generation[kWarp];  // of __syncwarp groups led by that lane
 };
 
 struct Barrier {
-  unsigned expected = 0, arrived = 0;          // threads
-  std::uint32_t warps = 0;                     // that have arrived in this phase
-  std::uint32_t waiting = 0;                   // of those, the ones that wait
+  unsigned expected = 0, arrived = 0;  // threads
+  std::uint32_t warps = 0;             // that have arrived in this phase
+  std::uint32_t waiting = 0;           // of those, the ones that wait
   unsigned phase = 0, predicates = 0, result[2] = {};
   Op op = Op::bar_sync;
-  Loc where;                                   // the first arrival's
+  Loc where;  // the first arrival's
 };
 
 /// Addresses that stand for what is synchronised, never reused in a launch.
@@ -107,13 +122,13 @@ struct SyncAddresses {
 struct Block {
   Scheduler* scheduler;
   uint3 index;
-  Thread* threads;                 // `size` of them
+  Thread* threads;  // `size` of them
   Warp* warps;
   unsigned size, warp_count;
   unsigned char* shared;
   std::size_t shared_bytes;
   Barrier barriers[kBarriers];
-  std::unique_ptr<unsigned char[]> shared_memory;   // guard, data, guard
+  std::unique_ptr<unsigned char[]> shared_memory;  // guard, data, guard
   std::unique_ptr<SyncAddresses> sync;
 };
 
@@ -152,9 +167,9 @@ class Scheduler {
   ReadySet ready_;
   unsigned alive_ = 0;
   Fiber main_;
-  char started_ = 0;  // sanitizer: a thread begins after what this OS thread, which learns nothing from blocks, has done
+  char started_ = 0;  // sanitizer: a thread begins after what its OS thread did, which learns nothing from other blocks
   std::optional<Report> report_;
-  std::vector<Fiber*> retired_;                                  // sanitizer: kept until the launch ends
+  std::vector<Fiber*> retired_;  // sanitizer: kept until the launch ends
   std::vector<std::unique_ptr<SyncAddresses>> retired_sync_;
   std::vector<std::unique_ptr<unsigned char[]>> retired_shared_;
 };
@@ -208,7 +223,9 @@ void append(std::string& text, const Loc& where);  // file:line (function)
 void append(std::string& text, Lanes lanes);       // 0-3,8
 void append(std::string& text, Hex number);        // 0xff
 void append(std::string& text, const Block& block);
-inline void append(std::string& text, const char* part) { append(text, std::string_view(part)); }
+inline void append(std::string& text, const char* part) {
+  append(text, std::string_view(part));
+}
 template <std::integral T>
 void append(std::string& text, T number) {
   append(text, std::int64_t(number));

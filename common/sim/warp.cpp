@@ -4,7 +4,9 @@
 namespace grout::sim {
 namespace {
 
-std::uint32_t bit(unsigned lane) { return 1u << lane; }
+std::uint32_t bit(unsigned lane) {
+  return 1u << lane;
+}
 
 bool same_place(const Loc& a, const Loc& b) {
   return a.line() == b.line() && a.column() == b.column() &&
@@ -23,8 +25,8 @@ void append(std::string& text, const Masked& operation) {
 // Two operations that wait for each other's lanes never complete.
 [[noreturn]] void diverged(Thread& self, Op op, std::uint32_t mask, const Loc& where, const Group& group) {
   fail(self, Report::Kind::divergence, where,
-       text("the lane executes ", Masked{op, mask}, " while lanes ", Lanes{group.arrived}, " of its warp wait for it in ",
-            Masked{group.op, group.asked}, " at ", group.where),
+       text("the lane executes ", Masked{op, mask}, " while lanes ", Lanes{group.arrived},
+            " of its warp wait for it in ", Masked{group.op, group.asked}, " at ", group.where),
        aligned(op) || aligned(group.op)
            ? "all 32 lanes of a warp execute the same .aligned instruction (barriers, ldmatrix, mma) together"
            : "every lane named in a mask executes the same operation with the same mask");
@@ -41,22 +43,11 @@ void complete(Warp& warp, std::size_t index) {
 }  // namespace
 
 const char* name(Op op) {
-  switch (op) {
-    case Op::syncwarp: return "__syncwarp";
-    case Op::shuffle: return "__shfl_sync";
-    case Op::shuffle_up: return "__shfl_up_sync";
-    case Op::shuffle_down: return "__shfl_down_sync";
-    case Op::shuffle_xor: return "__shfl_xor_sync";
-    case Op::ballot: return "__ballot_sync";
-    case Op::any: return "__any_sync";
-    case Op::all: return "__all_sync";
-    case Op::ldmatrix: return "ldmatrix";
-    case Op::mma: return "mma.sync";
-    case Op::bar_sync: return "bar.sync";
-    case Op::bar_arrive: return "bar.arrive";
-    case Op::bar_red: return "bar.red";
-  }
-  return "?";
+  static constexpr const char* kNames[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
+                                           "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync",
+                                           "ldmatrix",        "mma.sync",      "bar.sync",       "bar.arrive",
+                                           "bar.red"};
+  return kNames[int(op)];
 }
 
 void collective(Thread& self, Op op, std::uint32_t asked, void* operands, const Loc& where,
@@ -65,8 +56,7 @@ void collective(Thread& self, Op op, std::uint32_t asked, void* operands, const 
   self.operands = operands;
   self.where = where;
   if (!(asked & bit(self.lane))) {
-    fail(self, Report::Kind::misuse, where,
-         text(Masked{op, asked}, ", which does not name the calling lane"),
+    fail(self, Report::Kind::misuse, where, text(Masked{op, asked}, ", which does not name the calling lane"),
          "a lane that calls is in its mask");
   }
   if (aligned(op) && (asked & ~warp.live)) {
@@ -132,18 +122,13 @@ struct ShuffleOperands {
   unsigned operand, width;
 };
 
-// PTX ISA, shfl.sync: lane j that lane `lane` reads, itself if that is outside of its segment.
+// PTX ISA, shfl.sync: the lane that `lane` reads, itself if that lies outside of its segment of `width` lanes.
 unsigned shuffle_source(Op op, unsigned lane, unsigned operand, unsigned width) {
-  const unsigned segment = kWarp - width, b = operand & 31;                     // segmask
-  const unsigned first = lane & segment, last = first | (31 & ~segment);
-  unsigned j = lane;
-  switch (op) {
-    case Op::shuffle: return first | (b & ~segment & 31);
-    case Op::shuffle_up: return int(lane) - int(b) >= int(first) ? lane - b : lane;
-    case Op::shuffle_down: j = lane + b; break;
-    default: j = lane ^ b; break;
-  }
-  return j <= last ? j : lane;
+  const unsigned first = lane & (kWarp - width), last = first + width - 1, b = operand % kWarp;
+  if (op == Op::shuffle) return first + b % width;
+  if (op == Op::shuffle_up) return lane >= first + b ? lane - b : lane;
+  const unsigned source = op == Op::shuffle_down ? lane + b : lane ^ b;
+  return source <= last ? source : lane;
 }
 
 std::uint32_t complete_shuffle(Warp& warp, const Group& group) {

@@ -22,30 +22,38 @@ using Kernel = void (*)(const uint32_t*, uint32_t*);
 using Expected = uint32_t (*)(unsigned index, unsigned block, unsigned threads);
 
 enum Means : unsigned {
-  kOutput = 1,        // wrong output in some mode
-  kReport = 2,        // a Report in every mode
-  kSomeReport = 4,    // a Report in some mode
-  kThread = 8,        // a race for ThreadSanitizer
-  kAddress = 16,      // AddressSanitizer, or a Report that it made possible
-  kNoPlace = 32,      // the Report cannot name a line
+  kOutput = 1,      // wrong output in some mode
+  kReport = 2,      // a Report in every mode
+  kSomeReport = 4,  // a Report in some mode
+  kThread = 8,      // a race for ThreadSanitizer
+  kAddress = 16,    // AddressSanitizer, or a Report that it made possible
+  kNoPlace = 32,    // the Report cannot name a line
 };
 
 struct Mutant {
   const char* name;
   Kernel wrong, right;
   unsigned means;
-  const char* says;          // in its Reports
+  const char* says;  // in its Reports
   unsigned block = 128, grid = 1;
   size_t shared_words = 4 * 128;
   Expected expected = [](unsigned i, unsigned, unsigned) { return 1000 + i; };
 };
 
-std::ostream& operator<<(std::ostream& out, const Mutant& mutant) { return out << mutant.name; }
+std::ostream& operator<<(std::ostream& out, const Mutant& mutant) {
+  return out << mutant.name;
+}
 
-uint32_t mirrored(unsigned i, unsigned block, unsigned) { return 1000 + i / block * block + block - 1 - i % block; }
-uint32_t halves(unsigned, unsigned, unsigned threads) { return threads / 2; }
+uint32_t mirrored(unsigned i, unsigned block, unsigned) {
+  return 1000 + i / block * block + block - 1 - i % block;
+}
+uint32_t halves(unsigned, unsigned, unsigned threads) {
+  return threads / 2;
+}
 
+// clang-format off
 #define MUTANT(name) #name, name<true>, name<false>
+// clang-format on
 const Mutant kMutants[] = {
     // Barriers in place of which nothing stands.
     {MUTANT(missing_barrier_before_read), kOutput | kThread, "", 128, 2, 128, mirrored},
@@ -233,7 +241,8 @@ TEST_P(MutantTest, BugIsFound) {
     EXPECT_TRUE(names_place(result, mutant.name)) << result.text;
   } else {
     // A kernel that is reported for its barriers may well race too.
-    EXPECT_TRUE(result.exit_code == 0 || (sanitizer == sim::Sanitizer::thread && result.exit_code == 66)) << result.text;
+    EXPECT_TRUE(result.exit_code == 0 || (sanitizer == sim::Sanitizer::thread && result.exit_code == 66))
+        << result.text;
     if (mutant.means & kOutput) {
       EXPECT_GT(result.count("wrong"), 0u) << result.text;
     }

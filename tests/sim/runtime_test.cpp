@@ -77,8 +77,8 @@ __global__ void record_coordinates(unsigned* counts, unsigned* wrong) {
 }
 
 TEST_F(SimTest, EveryThreadOfEveryBlockRunsOnce) {
-  const std::pair<dim3, dim3> shapes[] = {{{1}, {1}}, {{3, 2, 2}, {5, 3, 2}}, {{2}, {1024}}, {{1, 7}, {4, 1, 9}},
-                                              {{1, 1, 3}, {33}}};
+  const std::pair<dim3, dim3> shapes[] = {
+      {{1}, {1}}, {{3, 2, 2}, {5, 3, 2}}, {{2}, {1024}}, {{1, 7}, {4, 1, 9}}, {{1, 1, 3}, {33}}};
   for (const auto& [grid, block] : shapes) {
     in_every_mode([&, grid = grid, block = block] {
       for (int workers : {1, 3}) {
@@ -103,8 +103,9 @@ TEST_F(SimTest, ImpossibleLaunchesAreRefused) {
     EXPECT_EQ(report.kind(), Report::Kind::misuse);
     return std::string(report.what());
   };
-  EXPECT_EQ(refused(1, 1025, 0), "misuse: launch of test_kernel with a block of 1025 x 1 x 1 threads. Rule: a block has 1 to "
-                                 "1024 threads, at most 64 of them in z.");
+  EXPECT_EQ(refused(1, 1025, 0),
+            "misuse: launch of test_kernel with a block of 1025 x 1 x 1 threads. Rule: a block has 1 to "
+            "1024 threads, at most 64 of them in z.");
   EXPECT_NE(refused(1, dim3(1, 1, 65), 0).find("1 x 1 x 65"), std::string::npos);
   EXPECT_NE(refused(1, 0, 0).find("0 x 1 x 1 threads"), std::string::npos);
   EXPECT_NE(refused(0, 1, 0).find("0 x 1 x 1 blocks"), std::string::npos);
@@ -306,7 +307,8 @@ void check_shuffles(int operand, int width) {
                            // up to the end of its own segment: earlier segments may be read
                            (lane ^ operand) < first + width ? lane ^ operand : lane};
     for (int mode = 0; mode < 4; ++mode) {
-      EXPECT_EQ(out[mode * 32 + lane], T(1000 + sources[mode])) << mode << " " << lane << " " << operand << " " << width;
+      EXPECT_EQ(out[mode * 32 + lane], T(1000 + sources[mode]))
+          << mode << " " << lane << " " << operand << " " << width;
     }
   }
 }
@@ -414,10 +416,12 @@ TEST_F(SimTest, ImpossibleCopiesAreReported) {
   const auto text = [&](unsigned bytes, unsigned src_bytes, unsigned offset, const char* src) {
     return std::string(report_of([&] { run(bad_copy, 1, 1, 64, bytes, src_bytes, offset, src); }).what());
   };
-  EXPECT_NE(text(12, 12, 0, source).find("cp.async of 12 bytes. Rule: cp.async copies 4, 8 or 16 bytes"), std::string::npos);
+  EXPECT_NE(text(12, 12, 0, source).find("cp.async of 12 bytes. Rule: cp.async copies 4, 8 or 16 bytes"),
+            std::string::npos);
   EXPECT_NE(text(8, 9, 0, source).find("cp.async of 8 bytes with a source size of 9"), std::string::npos);
   EXPECT_NE(text(16, 16, 8, source).find("cp.async at shared offset 8"), std::string::npos);
-  EXPECT_NE(text(16, 16, 64, source).find("cp.async at shared offset 64, 16 bytes, of the block's 64"), std::string::npos);
+  EXPECT_NE(text(16, 16, 64, source).find("cp.async at shared offset 64, 16 bytes, of the block's 64"),
+            std::string::npos);
   EXPECT_NE(text(16, 16, unsigned(-16), source).find("cp.async at shared offset -16"), std::string::npos);
   EXPECT_NE(text(8, 8, 0, source + 4).find("cp.async of 8 bytes from global address 0x"), std::string::npos);
 }
@@ -554,14 +558,17 @@ TEST_F(SimTest, SharedMemoryIsPoisonInEveryBlock) {
   }
 }
 
-__global__ void stray_store(int offset) { static_cast<unsigned char*>(dynamic_shared())[offset] = 1; }
+__global__ void stray_store(int offset) {
+  static_cast<unsigned char*>(dynamic_shared())[offset] = 1;
+}
 
 TEST_F(SimTest, StrayStoresAreReported) {
   if (sanitizer() == Sanitizer::address) GTEST_SKIP() << "AddressSanitizer ends the program: see the mutants";
   for (const auto& [offset, bytes] : {std::pair{100, 100}, {-1, 100}, {1000, 100}, {0, 0}, {-1024, 0}}) {
     const std::string text = report_of([&, o = offset, b = bytes] { run(stray_store, 1, 1, size_t(b), o); }).what();
-    EXPECT_NE(text.find("shared offset " + std::to_string(offset) + ", outside of the block's " + std::to_string(bytes)),
-              std::string::npos)
+    EXPECT_NE(
+        text.find("shared offset " + std::to_string(offset) + ", outside of the block's " + std::to_string(bytes)),
+        std::string::npos)
         << text;
   }
 }
@@ -626,11 +633,12 @@ TEST_F(SimTest, DeadlockSaysWhoWaitsWhereForWhom) {
     EXPECT_EQ(report.kind(), Report::Kind::deadlock);
     const std::string text = report.what();
     const std::string parts[] = {
-          "deadlock in kernel test_kernel, block (0,0,0): 99 of 128 threads wait and none can run: threads ",
-          "0-63 wait in bar.sync 1 at " + here(kDeadlockLine, "deadlocked") + " where 64 of 96 threads have arrived",
-          "64-95 wait in bar.sync 2 at " + here(kDeadlockLine + 2, "deadlocked") + " where 32 of 128 threads have arrived",
-          "97 wait in __syncwarp at " + here(kDeadlockLine + 4, "deadlocked") + " for lanes 2 of warp 3",
-          "threads 96,100-127 have exited. Rule: every thread that a barrier or a collective counts on comes to it"};
+        "deadlock in kernel test_kernel, block (0,0,0): 99 of 128 threads wait and none can run: threads ",
+        "0-63 wait in bar.sync 1 at " + here(kDeadlockLine, "deadlocked") + " where 64 of 96 threads have arrived",
+        "64-95 wait in bar.sync 2 at " + here(kDeadlockLine + 2, "deadlocked") +
+            " where 32 of 128 threads have arrived",
+        "97 wait in __syncwarp at " + here(kDeadlockLine + 4, "deadlocked") + " for lanes 2 of warp 3",
+        "threads 96,100-127 have exited. Rule: every thread that a barrier or a collective counts on comes to it"};
     for (const std::string& part : parts) {
       EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
     }
@@ -690,12 +698,18 @@ TEST_F(SimTest, TheFirstBlockThatFailsIsReportedWhateverTheWorkers) {
   }
 }
 
-__global__ void throws() { throw std::runtime_error("no such thing on a device"); }
-__global__ void launches() { run(nothing, 1, 1, 0); }
+__global__ void throws() {
+  throw std::runtime_error("no such thing on a device");
+}
+__global__ void launches() {
+  run(nothing, 1, 1, 0);
+}
 
 TEST_F(SimTest, ExceptionsOfAKernelAreReported) {
-  EXPECT_NE(std::string(report_of([] { run(throws, 1, 1, 0); }).what()).find("no such thing on a device"), std::string::npos);
-  EXPECT_NE(std::string(report_of([] { run(launches, 1, 1, 0); }).what()).find("from inside a kernel"), std::string::npos);
+  EXPECT_NE(std::string(report_of([] { run(throws, 1, 1, 0); }).what()).find("no such thing on a device"),
+            std::string::npos);
+  EXPECT_NE(std::string(report_of([] { run(launches, 1, 1, 0); }).what()).find("from inside a kernel"),
+            std::string::npos);
 }
 
 TEST_F(SimTest, StatisticsAreOfTheLastLaunch) {
@@ -825,10 +839,12 @@ TEST(Runtime, DeviceProperties) {
   EXPECT_STREQ(properties.name, "simulated device");
   EXPECT_EQ(properties.major, 9);
   EXPECT_EQ(properties.multiProcessorCount, 7);
-  for (const auto& [attribute, expected] :
-       {std::pair{cudaDevAttrMultiProcessorCount, 7}, {cudaDevAttrComputeCapabilityMajor, 9},
-        {cudaDevAttrComputeCapabilityMinor, 0}, {cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 << 10},
-        {cudaDevAttrWarpSize, 32}, {cudaDevAttrMaxThreadsPerBlock, 1024}}) {
+  for (const auto& [attribute, expected] : {std::pair{cudaDevAttrMultiProcessorCount, 7},
+                                            {cudaDevAttrComputeCapabilityMajor, 9},
+                                            {cudaDevAttrComputeCapabilityMinor, 0},
+                                            {cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 << 10},
+                                            {cudaDevAttrWarpSize, 32},
+                                            {cudaDevAttrMaxThreadsPerBlock, 1024}}) {
     EXPECT_EQ(cudaDeviceGetAttribute(&value, attribute, 0), cudaSuccess);
     EXPECT_EQ(value, expected);
   }
