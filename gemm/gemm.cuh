@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "common/repack.cuh"
 #include "gemm/gemm_mma.cuh"
 
 namespace grout {
@@ -33,6 +34,10 @@ struct GemmArguments {
   int64_t batch = 1;                      // matrices
   int64_t batch_a = 0, batch_b = 0, batch_c = 0, batch_d = 0;  // elements between matrices; 0 repeats one
   GemmBounds bounds = GemmBounds::automatic;
+  // Memory for copies of misaligned operands: at least gemm_workspace_bytes, 16-byte aligned. Null: allocated and freed in
+  // stream order, or done without (path realign) where there is no memory.
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
 };
 
 // What the entry chose.
@@ -46,7 +51,8 @@ struct GemmChoice {
 };
 
 constexpr const char* gemm_path_name(GemmPath path) {
-  return path == GemmPath::aligned ? "aligned" : path == GemmPath::bounded ? "bounded" : "realign";
+  constexpr const char* kNames[] = {"aligned", "bounded", "realign", "repack"};
+  return kNames[static_cast<int>(path)];
 }
 
 // One compiled kernel.
@@ -70,7 +76,7 @@ using GemmTileMediumRealign = GemmMmaTile<128, 128, 32, 2, 4, 4>;
 using GemmTileSmall = GemmMmaTile<64, 64, 32, 2, 2, 4>;
 
 template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
-constexpr GemmMmaVariant<T> gemm_variant(double rate, int blocks_per_sm) {
+GemmMmaVariant<T> gemm_variant(double rate, int blocks_per_sm) {
   return {TransA, TransB, Path, Tile::m, Tile::n, Tile::k, Tile::threads, sizeof(GemmMmaStorage<T, Tile>), rate,
           blocks_per_sm, &gemm_mma_kernel<T, TransA, TransB, Path, Tile>};
 }
@@ -140,6 +146,68 @@ template <class T> std::span<const GemmMmaVariant<T>> gemm_mma_variants(bool tra
                             : std::span(GemmVariants<T, false, false>::list));
 }
 
+// Which operands have to be copied before vectors can be read, and how: their copies lie one behind the other.
+struct GemmRepack {
+  bool a = false, b = false;
+  int64_t rows_a = 0, row_a = 0, rows_b = 0, row_b = 0;  // stored
+  int64_t batch_a = 0, batch_b = 0;                      // matrices to copy
+  size_t bytes_a = 0, bytes_b = 0;
+  size_t bytes() const { return bytes_a + bytes_b; }
+};
+inline GemmRepack gemm_repack_plan(const GemmArguments& g) {
+  GemmRepack r;
+  r.a = !vectors_aligned(g.a, g.lda, g.batch, g.batch_a), r.b = !vectors_aligned(g.b, g.ldb, g.batch, g.batch_b);
+  r.rows_a = g.trans_a ? g.k : g.m, r.row_a = g.trans_a ? g.m : g.k;
+  r.rows_b = g.trans_b ? g.n : g.k, r.row_b = g.trans_b ? g.k : g.n;
+  r.batch_a = g.batch_a == 0 ? 1 : g.batch, r.batch_b = g.batch_b == 0 ? 1 : g.batch;
+  const auto bytes = [](int64_t rows, int64_t row, int64_t batch) {
+    return static_cast<size_t>(rows * repack_ld<bf16>(row) * batch) * sizeof(bf16);
+  };
+  r.bytes_a = r.a ? bytes(r.rows_a, r.row_a, r.batch_a) : 0;
+  r.bytes_b = r.b ? bytes(r.rows_b, r.row_b, r.batch_b) : 0;
+  return r;
+}
+// Copies pay once the products outweigh two more passes over the operands and a launch each (gemm/NOTES.md).
+inline bool gemm_repack_pays(const GemmArguments& g) {
+  return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) * static_cast<double>(g.batch) >= 0x1p25;
+}
+
+template <class T>
+Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
+                       GemmChoice& choice);
+
+// Copies misaligned operands to the workspace and runs the kernel on the copies. `possible` is false, and nothing was
+// launched, where there is no memory for them.
+template <class T>
+Status gemm_repacked(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream, GemmChoice& choice, bool& possible) {
+  const GemmRepack r = gemm_repack_plan(g);
+  void* workspace = g.workspace;
+  if (workspace == nullptr) {
+    possible = cudaMallocAsync(&workspace, r.bytes(), stream) == cudaSuccess;
+    if (!possible) return (void)cudaGetLastError(), Status{};
+  }
+  GemmArguments packed = g;
+  Status status;
+  auto* to = static_cast<T*>(workspace);
+  const auto copy = [&](const void*& data, int64_t& ld, int64_t& stride, int64_t rows, int64_t row, int64_t batch) {
+    const RepackParameters<T> p = {static_cast<const T*>(data), to, rows, row, ld, repack_ld<T>(row), batch, stride,
+                                   rows * repack_ld<T>(row)};
+    if (status) status = repack(p, device.sms, stream);
+    data = to, ld = p.ld, stride = stride == 0 ? 0 : p.stride;
+    to += p.stride * batch;
+  };
+  if (r.a) copy(packed.a, packed.lda, packed.batch_a, r.rows_a, r.row_a, r.batch_a);
+  if (r.b) copy(packed.b, packed.ldb, packed.batch_b, r.rows_b, r.row_b, r.batch_b);
+  if (status) status = gemm_mma_launch<T>(packed, g.k, device, stream, choice);
+  choice.path = GemmPath::repack;
+  choice.reason = "A or B has a base or pitch that is not a multiple of 16 bytes, and is copied first";
+  if (g.workspace == nullptr) {
+    const Status freed = runtime_status(cudaFreeAsync(workspace, stream), "cudaFreeAsync");
+    if (status) status = freed;
+  }
+  return status;
+}
+
 template <class T>
 Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
                        GemmChoice& choice) {
@@ -149,6 +217,12 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
   const auto d_bytes = static_cast<int64_t>(element_bytes(g.out));
   const bool aligned_out = reinterpret_cast<uintptr_t>(g.d) % 16 == 0 && g.ldc * d_bytes % 16 == 0 &&
                            (g.batch == 1 || g.batch_d * d_bytes % 16 == 0);
+
+  if (!aligned_operands && g.bounds != GemmBounds::none && gemm_repack_pays(g)) {
+    bool possible = true;
+    const Status status = gemm_repacked<T>(g, device, stream, choice, possible);
+    if (possible) return status;
+  }
 
   const GemmMmaVariant<T>* best = nullptr;
   double best_time = 0;
@@ -182,9 +256,8 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
   const GemmMmaParameters<T> parameters = {
       static_cast<const T*>(g.a), static_cast<const T*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
       g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d, g.alpha, g.beta, g.out};
-  constexpr int64_t kMaxGrid = 0x7fffffff;
-  const auto blocks = static_cast<unsigned>(tiles < kMaxGrid ? tiles : kMaxGrid);
-  return launch(best->kernel, dim3(blocks), dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream,
+  const int64_t resident = int64_t{device.sms} * best->blocks_per_sm;  // each block walks tiles until none is left
+  return launch(best->kernel, dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)), dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream,
                 parameters);
 }
 }  // namespace detail
@@ -239,6 +312,12 @@ inline Status gemm_check(const GemmArguments& g) {
   return {};
 }
 
+// Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying.
+inline size_t gemm_workspace_bytes(const GemmArguments& g) {
+  if (!gemm_check_extents(g) || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none || !detail::gemm_repack_pays(g)) return 0;
+  return detail::gemm_repack_plan(g).bytes();
+}
+
 // Computes D on `stream`. Shapes, strides and their rules: GemmArguments. Complete when the stream is.
 // Errors: invalid (bad arguments, one sentence with the values), unsupported (this device), device_error (launch).
 // `choice`, if given, receives kernel, path and tile.
@@ -247,6 +326,9 @@ inline Status gemm(const GemmArguments& g, cudaStream_t stream, GemmChoice* choi
   GemmChoice& chosen = choice != nullptr ? *choice : local;
   chosen = {};
   if (Status status = gemm_check(g); !status) return status;
+  if (g.workspace != nullptr && (g.workspace_bytes < gemm_workspace_bytes(g) || reinterpret_cast<uintptr_t>(g.workspace) % 16 != 0))
+    return invalid("the workspace has " + std::to_string(g.workspace_bytes) + " bytes: " + std::to_string(gemm_workspace_bytes(g)) +
+                   ", 16-byte aligned, are needed");
   DeviceInfo device;
   if (Status status = device_info(device); !status) return status;
   if (device.major < 8)

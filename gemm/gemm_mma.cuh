@@ -24,7 +24,9 @@
 
 namespace grout {
 
-enum class GemmPath { aligned, bounded, realign };
+// How operands come in. aligned, bounded: 16-byte vectors, without and with edges. realign: misaligned vectors are shifted
+// into place by the kernel. repack: misaligned operands are copied first (common/repack.cuh), then as aligned or bounded.
+enum class GemmPath { aligned, bounded, realign, repack };
 
 // What the kernel reads; 64-bit strides in elements.
 template <class T> struct GemmMmaParameters {
