@@ -92,11 +92,12 @@ template <class Tile> constexpr int copy_shared_bytes() {
   return Tile::facts.odd_bytes + Tile::facts.allocation * static_cast<int>(sizeof(typename Tile::Value)) + kTailBytes;
 }
 
-template <class Tile, CopyOptions Options, bool UnitStride>
+// Options: a type that holds the plan's options, since nvcc takes no class value as a kernel's template argument.
+template <class Tile, class Options, bool UnitStride>
 __global__ void __launch_bounds__(Tile::facts.threads) copy_once(const CopyRequest p) {
   using T = typename Tile::Value;
   constexpr int kThreads = Tile::facts.threads, kWords = copy_shared_bytes<Tile>() / 4;
-  using Plan = CopyPlan<T, typename Tile::Layout, kThreads, Options>;
+  using Plan = CopyPlan<T, typename Tile::Layout, kThreads, Options::value>;
   const int thread = static_cast<int>(threadIdx.x);
   auto* words = &dynamic_shared<uint32_t>();
   T* tile = reinterpret_cast<T*>(words + Tile::facts.odd_bytes / 4);
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(Tile::facts.threads) copy_once(const CopyReque
     else return view(data, layout(shape(p.rows, p.cols), stride(1_c, p.col_stride)));
   }();
   int failed = 0;
-  if (p.split && Options.bounds == Bounds::checked) {
+  if (p.split && Options::value.bounds == Bounds::checked) {
     VectorsInFlight<Plan> flight;
     begin_copy(Plan{}, flight, tile, source, p.origin, thread);
     int lanes = thread % 32;  // other work: all warps together, and a barrier
@@ -138,10 +139,10 @@ struct CopyVariant {
 };
 
 namespace detail {
-template <class Tile, CopyOptions Options, bool UnitStride> CopyVariant copy_variant() {
+template <class Tile, class Options, bool UnitStride> CopyVariant copy_variant() {
   constexpr auto kKernel = &copy_once<Tile, Options, UnitStride>;
   return {Tile::facts,
-          Options,
+          Options::value,
           UnitStride,
           element_type<typename Tile::Value>,
           copy_shared_bytes<Tile>(),
@@ -150,16 +151,21 @@ template <class Tile, CopyOptions Options, bool UnitStride> CopyVariant copy_var
             return grout::launch(kKernel, dim3(1), dim3(Tile::facts.threads), copy_shared_bytes<Tile>(), stream, request);
           }};
 }
-inline constexpr CopyOptions kElements{}, kRealign{.misaligned = Misaligned::realign},
-    kFill{.partial = Partial::zero_fill},
-    kRealignFill{.misaligned = Misaligned::realign, .partial = Partial::zero_fill}, kNone{.bounds = Bounds::none};
+template <Bounds BoundsT, Misaligned MisalignedT, Partial PartialT> struct Options {
+  static constexpr CopyOptions value{.bounds = BoundsT, .misaligned = MisalignedT, .partial = PartialT};
+};
+using Elements = Options<Bounds::checked, Misaligned::elements, Partial::elements>;
+using Realign = Options<Bounds::checked, Misaligned::realign, Partial::elements>;
+using Fill = Options<Bounds::checked, Misaligned::elements, Partial::zero_fill>;
+using RealignFill = Options<Bounds::checked, Misaligned::realign, Partial::zero_fill>;
+using None = Options<Bounds::none, Misaligned::elements, Partial::elements>;
 template <class... Tiles> std::vector<CopyVariant> copy_variants_of() {
   std::vector<CopyVariant> all;
   const auto add = [&]<class Tile>() {
-    all.push_back(copy_variant<Tile, kElements, true>()), all.push_back(copy_variant<Tile, kRealign, true>());
-    all.push_back(copy_variant<Tile, kFill, true>()), all.push_back(copy_variant<Tile, kRealignFill, true>());
-    all.push_back(copy_variant<Tile, kNone, true>()), all.push_back(copy_variant<Tile, kElements, false>());
-    all.push_back(copy_variant<Tile, kRealignFill, false>());
+    all.push_back(copy_variant<Tile, Elements, true>()), all.push_back(copy_variant<Tile, Realign, true>());
+    all.push_back(copy_variant<Tile, Fill, true>()), all.push_back(copy_variant<Tile, RealignFill, true>());
+    all.push_back(copy_variant<Tile, None, true>()), all.push_back(copy_variant<Tile, Elements, false>());
+    all.push_back(copy_variant<Tile, RealignFill, false>());
   };
   (add.template operator()<Tiles>(), ...);
   return all;

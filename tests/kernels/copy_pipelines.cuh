@@ -111,7 +111,7 @@ template <Bug B> __global__ void __launch_bounds__(kThreads) gemm_ring(const bf1
 // Realigned copies, begun while the tile before is read and finished behind it. a lies 2 bytes past alignment; otherwise
 // as copy_ring.
 template <Bug B> __global__ void __launch_bounds__(kThreads) realign_ring(const bf16* a, const bf16*, float* out) {
-  using Plan = CopyPlan<bf16, LayoutA, kThreads, {.misaligned = Misaligned::realign}>;
+  using Plan = CopyPlan<bf16, LayoutA, kThreads, CopyOptions{.misaligned = Misaligned::realign}>;
   auto& shared = dynamic_shared<Storage>();
   const int thread = static_cast<int>(threadIdx.x), other = kThreads - 1 - thread;
   const auto source = view(a, layout(shape(int64_t{kSourceTiles * kRows}, int64_t{kDepth}), stride(int64_t{kDepth}, 1_c)));

@@ -2,11 +2,10 @@
 // counted, the crop's host entry, and mutants of the pipelines in which copies are used.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <set>
 
-#include "copy/copy_bounded.cuh"
 #include "tests/kernels/copy_kernels.cuh"
+#include "tests/kernels/crop_cases.cuh"
 
 namespace grout::test {
 namespace {
@@ -198,67 +197,10 @@ TEST_F(Copy, FloatRowsNarrow) {
 
 TEST_F(Copy, SeededCrops) {
   const int cases = thread_sanitizer() ? 24 : 600, least = thread_sanitizer() ? 20 : 400;
-  std::mt19937_64 random(3);
-  const int64_t extents[] = {0, 1, 2, 7, 31, 33, 63, 64, 65, 73, 97, 129};
-  const int64_t origins[] = {0, -1, 1, 8, -63, -64, -65, 40, -7, 64, 200};
-  Deck rows(12, random), cols(12, random), tile_rows(12, random), tile_cols(12, random), row_origin(11, random),
-      col_origin(11, random), pad(10, random), offset(8, random), pad_out(10, random), offset_out(8, random), type(3, random),
-      step(6, random), backwards(3, random), schedule(10, random), aligned(3, random);
   int ran = 0;
-  for (int i = 0; i < cases; ++i) {
-    CropArguments g;
-    g.type = static_cast<ElementType>(type.deal());
-    g.source_rows = extents[rows.deal()], g.source_cols = extents[cols.deal()];
-    g.rows = extents[tile_rows.deal()], g.cols = extents[tile_cols.deal()];
-    g.origin = {origins[row_origin.deal()], origins[col_origin.deal()]};
-    if (thread_sanitizer()) g.rows = std::min<int64_t>(g.rows, 65), g.cols = std::min<int64_t>(g.cols, 31);
-    const int s = step.deal();
-    g.col_stride = s == 0 ? 2 : s == 1 ? -1 : 1;
-    const bool align = aligned.deal() == 0;
-    int64_t pitch = std::max<int64_t>(g.source_cols, 1) * std::abs(g.col_stride) + pad.deal();
-    g.ld = g.cols + pad_out.deal();
-    if (align) pitch = (pitch + 7) / 8 * 8, g.ld = (g.ld + 7) / 8 * 8;
-    const int64_t row_strides[] = {pitch, -pitch, 1};
-    g.row_stride = row_strides[backwards.deal()];
-    const size_t size = element_bytes(g.type);
-    const auto misalignment = static_cast<size_t>(align ? 0 : offset.deal()) * size;
-    const auto misalignment_out = static_cast<size_t>(align ? 0 : offset_out.deal()) * size;
-
-    int64_t low = 0, high = 0;
-    const bool empty = g.source_rows == 0 || g.source_cols == 0;
-    for (const int64_t reach : {(g.source_rows - 1) * g.row_stride, (g.source_cols - 1) * g.col_stride})
-      if (!empty) (reach < 0 ? low : high) += reach;
-    std::vector<unsigned char> source(static_cast<size_t>(empty ? 0 : high - low + 1) * size, kPoison);
-    const auto at = [&](int64_t r, int64_t c) { return static_cast<size_t>(r * g.row_stride + c * g.col_stride - low) * size; };
-    for (int64_t r = 0; r < g.source_rows; ++r)
-      for (int64_t c = 0; c < g.source_cols; ++c) {
-        const auto value = 1 + static_cast<uint32_t>(at(r, c) * 131 % 30011);
-        std::memcpy(&source[at(r, c)], &value, size);
-      }
-    const HostMatrix before(stored(g.type, g.rows, g.cols, false, g.ld), kOutputPadding);
-    DeviceBuffer device_source(source.size(), misalignment, kPoison, guard());
-    DeviceBuffer device(before.bytes.size(), misalignment_out, kOutputPadding, guard());
-    device_source.upload(source.data()), device.upload(before.bytes.data());
-    g.source = device_source.as<unsigned char>() - low * static_cast<int64_t>(size), g.destination = device.data();
-    use(schedule.deal(), static_cast<uint64_t>(i));
-    const Status status = crop(g, nullptr);
-    const std::string context = "crop case " + std::to_string(i);
-    ASSERT_TRUE(status) << context << ": " << status.message;
-
-    std::vector<unsigned char> expected = before.bytes, got(before.bytes.size());
-    for (int64_t r = 0; r < g.rows; ++r)
-      for (int64_t c = 0; c < g.cols; ++c) {
-        const int64_t sr = r + g.origin.row, sc = c + g.origin.col;
-        const bool inside = sr >= 0 && sc >= 0 && sr < g.source_rows && sc < g.source_cols;
-        unsigned char* to = &expected[static_cast<size_t>(r * g.ld + c) * size];
-        if (inside) std::memcpy(to, &source[at(sr, sc)], size);
-        else std::memset(to, 0, size);
-      }
-    device.download(got.data());
-    ASSERT_EQ(got, expected) << context << " " << element_name(g.type) << " " << g.source_rows << "x" << g.source_cols
-                             << " strides " << g.row_stride << "," << g.col_stride << " origin " << g.origin.row << ","
-                             << g.origin.col << " rectangle " << g.rows << "x" << g.cols << " ld " << g.ld;
-    EXPECT_TRUE(device.check_guards(context)) << context;
+  for (const CropCase& x : crop_cases(cases, 3, thread_sanitizer() ? 65 : INT64_MAX)) {
+    use(ran % 10, static_cast<uint64_t>(ran));
+    ASSERT_EQ(run_crop(x, guard()), "");
     ++ran;
   }
   std::printf("%d crops\n", ran);
