@@ -1,9 +1,11 @@
-// show NAME [--text | --json | --svg FILE]: prints or draws what an instruction's registers, a swizzle, a shared tile or a
-// copy plan hold. Everything comes from the tables and functions that the kernels use; no GPU, no CUDA.
+// show NAME [--text | --json | --svg FILE]: prints or draws what an instruction's registers, a swizzle, a shared tile or
+// a copy plan hold. Everything comes from the tables and functions that the kernels use; no GPU, no CUDA.
 //
 // --json: {"name", "index": [axis names], "coord": [names], "table": [[[..], ..], ..]}: table[i][j] is the coordinate at
 // index (i, j), always a list. Copy plans add "tile", "type", "threads", "extents", "origin", "ld", "offset", "realign",
-// "zero_fill" and "totals": {"async", "realign", "elements", "zeros": vectors; "scalar_loads", "zero_elements": elements}.
+// "zero_fill" and "totals", of vectors: "async", "realign", "elements", "zeros"; of elements: "scalar_loads",
+// "zero_elements". Their table[i][j] is the vector of thread i in turn j: its place in the tile, its case, and the valid
+// elements first <= e < last.
 #include <array>
 #include <fstream>
 #include <functional>
@@ -72,7 +74,7 @@ std::vector<std::vector<Row>> table_of() {
   return table;
 }
 
-// The tile as a grid in which each element names its lane and element, then the table by lane. Three axes: one grid a matrix.
+// The tile as a grid in which each element names its lane and slot, then the table by lane. Three axes: one grid a matrix.
 template <class Ownership>
 Shown show_ownership(const std::string& name, const std::string& title, Row coord, const std::string& slot, Row notes) {
   constexpr int kFirst = Ownership::axes - 2, kRows = Ownership::shape[kFirst], kColumns = Ownership::shape[kFirst + 1];

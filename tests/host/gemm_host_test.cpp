@@ -292,7 +292,7 @@ TEST(GemmTileIndex, CountsBeyond32Bits) {
 TEST(GemmVariants, CoverEveryLayoutAndPath) {
   for (const bool trans_a : {false, true}) {
     for (const bool trans_b : {false, true}) {
-      int paths[3] = {};
+      int paths[4] = {};
       for (const auto& v : detail::gemm_mma_variants<bf16>(trans_a, trans_b)) {
         EXPECT_TRUE(v.trans_a == trans_a && v.trans_b == trans_b && v.kernel != nullptr);
         EXPECT_EQ(v.tile_k % 16, 0);  // no k would be dropped
