@@ -1,8 +1,9 @@
 """summary.py RESULTS CTEST_RC: adds up the cases of a test run from ctest's junit file and each test's XML.
 A test without XML of its own counts as one case; one that died counts as a failure. The last line is
-"N passed, N failed, N skipped"; the exit code is not 0 where something failed or nothing ran."""
+"N passed, N failed, N skipped". Exit code 0: something ran and nothing failed; 77: everything skipped; else 1."""
 import collections
 import os
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -26,9 +27,9 @@ def cases_of(path):
         elif case.get("result") == "skipped" or case.find("skipped") is not None:
             skip = case.find("skipped")
             message = skip.get("message", "") if skip is not None else ""
-            lines = [line for line in message.splitlines() if line.strip()]
             # GoogleTest puts "file:line" first.
-            skips.append(lines[-1].strip() if lines else "no reason given")
+            lines = [line.strip() for line in message.splitlines() if line.strip() and not re.search(r"^\S+:\d+$", line)]
+            skips.append(" ".join(lines) or "no reason given")
         elif case.get("result", case.get("status", "run")) not in ("suppressed", "notrun"):
             passed += 1
     return passed, failures, skips
@@ -79,4 +80,6 @@ executed = total["passed"] + total["failed"]
 if not executed:
     print("No test was executed.")
 print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+if not executed and total["skipped"] and ctest_rc == 0:
+    sys.exit(77)
 sys.exit(0 if executed and not total["failed"] and ctest_rc == 0 else 1)
