@@ -5,7 +5,8 @@
 
 namespace grout::test {
 
-Status run_gemm(const GemmCall& x, cudaStream_t stream, GemmChosen* chosen) {
+namespace {
+GemmArguments arguments(const GemmCall& x) {
   GemmArguments g;
   g.m = x.m, g.n = x.n, g.k = x.k, g.type = x.type, g.out = x.out, g.trans_a = x.trans_a, g.trans_b = x.trans_b;
   g.a = x.a, g.b = x.b, g.c = x.c, g.d = x.d, g.lda = x.lda, g.ldb = x.ldb, g.ldc = x.ldc;
@@ -14,6 +15,15 @@ Status run_gemm(const GemmCall& x, cudaStream_t stream, GemmChosen* chosen) {
   g.bounds = x.bounds == CallBounds::automatic ? GemmBounds::automatic
              : x.bounds == CallBounds::checked ? GemmBounds::checked
                                                : GemmBounds::none;
+  g.workspace = x.workspace, g.workspace_bytes = x.workspace_bytes;
+  return g;
+}
+}  // namespace
+
+size_t workspace_bytes(const GemmCall& x) { return gemm_workspace_bytes(arguments(x)); }
+
+Status run_gemm(const GemmCall& x, cudaStream_t stream, GemmChosen* chosen) {
+  const GemmArguments g = arguments(x);
   if (chosen == nullptr) return gemm(g, stream);
   GemmChoice choice;
   Status status = gemm(g, stream, &choice);
@@ -28,6 +38,7 @@ template <class T> void append(std::vector<ReachableKernel>& all) {
       for (const auto& v : detail::gemm_mma_variants<T>(trans_a, trans_b))
         all.push_back({reinterpret_cast<const void*>(v.kernel), element_type<T>, trans_a, trans_b,
                        gemm_path_name(v.path), v.tile_m, v.tile_n});
+  all.push_back({reinterpret_cast<const void*>(&repack_kernel<T>), element_type<T>, false, false, "repack", 325, 325});
 }
 }  // namespace
 

@@ -22,6 +22,8 @@ struct GemmCall {
   float alpha = 1, beta = 0;
   int64_t batch = 1, batch_a = 0, batch_b = 0, batch_c = 0, batch_d = 0;
   CallBounds bounds = CallBounds::automatic;
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
 };
 
 // What the entry chose; "none" where it launched nothing.
@@ -34,12 +36,14 @@ struct GemmChosen {
 // gemm() itself.
 Status run_gemm(const GemmCall& call, cudaStream_t stream, GemmChosen* chosen = nullptr);
 
+size_t workspace_bytes(const GemmCall& call);
+
 // A kernel that gemm() can launch, and the problems that make it choose this one.
 struct ReachableKernel {
   const void* address;
   ElementType type;
   bool trans_a, trans_b;
-  std::string path;
+  std::string path;  // repack: the kernel that copies misaligned operands first, in any layout
   int tile_m, tile_n;
 };
 std::vector<ReachableKernel> reachable_gemm_kernels();
