@@ -47,14 +47,21 @@ template <int64_t A, int64_t B> constexpr Int<A * B> operator*(Int<A>, Int<B>) {
 
 namespace detail {
 template <size_t I, class T> struct Leaf {
-  [[no_unique_address]] T value;
+  T value;
+};
+template <size_t I, int64_t V> struct Leaf<I, Int<V>> {  // nothing to store, however often V occurs
+  constexpr Leaf() = default;
+  constexpr Leaf(Int<V>) {}
 };
 template <class Indices, class... Ts> struct TupleBase;
 template <size_t... Is, class... Ts> struct TupleBase<std::index_sequence<Is...>, Ts...> : Leaf<Is, Ts>... {
   constexpr TupleBase() = default;
   constexpr TupleBase(Ts... values) : Leaf<Is, Ts>{values}... {}
 };
-template <size_t I, class T> constexpr T leaf(const Leaf<I, T>& l) { return l.value; }
+template <size_t I, class T> constexpr T leaf(const Leaf<I, T>& l) {
+  if constexpr (is_static<T>) return {};
+  else return l.value;
+}
 }  // namespace detail
 
 // A tuple whose static members take no space; usable in device code.
@@ -223,7 +230,8 @@ inline constexpr int kMaxModes = 8;
 struct Modes {  // a flat list of (extent, stride)
   int count = 0;
   int64_t extent[kMaxModes] = {}, stride[kMaxModes] = {};
-  bool ok = true;  // false: the composition does not exist as a layout
+  int64_t reach[kMaxModes] = {};  // of a composition: the highest coordinate it reaches in each mode of the outer layout
+  bool ok = true;                 // false: the composition does not exist as a layout
   constexpr void push(int64_t e, int64_t s) { extent[count] = e, stride[count] = s, ++count; }
 };
 template <class S, class D> constexpr void flatten(Modes& modes) {
@@ -244,6 +252,7 @@ constexpr Modes compose_mode(const Modes& outer, int64_t extent, int64_t stride)
     result.push(extent, 0);
     return result;
   }
+  if (stride < 0 && outer.count > 1) return result.ok = false, result;  // coordinates below zero have no modes
   for (int i = 0; i < outer.count && extent > 1; ++i) {
     const bool last = i + 1 == outer.count;
     int64_t available = outer.extent[i], step = outer.stride[i];
@@ -257,10 +266,33 @@ constexpr Modes compose_mode(const Modes& outer, int64_t extent, int64_t stride)
     const int64_t taken = extent < here ? extent : here;
     if (extent % taken != 0) return result.ok = false, result;
     result.push(taken, step * stride);
+    result.reach[i] = (taken - 1) * stride;
     extent /= taken;
     stride = 1;
   }
   return result;
+}
+// The same function in as few modes as possible: neighbours that continue each other become one.
+constexpr Modes coalesce(const Modes& modes) {
+  Modes result;
+  for (int i = 0; i < modes.count; ++i) {
+    if (modes.extent[i] == 1 && i + 1 < modes.count) continue;
+    const int back = result.count - 1;
+    if (back >= 0 && modes.stride[i] == result.extent[back] * result.stride[back]) result.extent[back] *= modes.extent[i];
+    else result.push(modes.extent[i], modes.stride[i]);
+  }
+  return result;
+}
+// Do the inner layout's modes add up inside each mode of the outer layout, without a carry into the next?
+constexpr bool adds_up(const Modes& outer, const Modes& shape, const Modes& stride) {
+  int64_t reach[kMaxModes] = {};
+  for (int inner = 0; inner < shape.count; ++inner) {
+    const Modes mode = compose_mode(outer, shape.extent[inner], stride.stride[inner]);
+    for (int i = 0; i + 1 < outer.count; ++i) reach[i] += mode.reach[i];
+  }
+  for (int i = 0; i + 1 < outer.count; ++i)
+    if (reach[i] >= outer.extent[i]) return false;
+  return true;
 }
 template <Modes M> constexpr auto as_mode_shape() {
   if constexpr (M.count == 1) return Int<M.extent[0]>{};
@@ -286,13 +318,15 @@ template <class S, class D, class S2, class D2> constexpr auto compose(Layout<S,
   constexpr detail::Modes kOuter = [] {
     detail::Modes m;
     detail::flatten<S, D>(m);
-    return m;
+    return detail::coalesce(m);
   }();
   constexpr detail::Modes kShape = detail::mode_list<S2>(), kStride = detail::mode_list<D2>();
   static_assert(kShape.count == static_cast<int>(S2::rank), "compose: the inner layout's modes must not be nested");
   return [&]<size_t... I>(std::index_sequence<I...>) {
     static_assert((detail::compose_mode(kOuter, kShape.extent[I], kStride.extent[I]).ok && ...),
                   "compose: the inner layout's strides and extents must divide the outer layout's extents");
+    static_assert(detail::adds_up(kOuter, kShape, kStride),
+                  "compose: the inner layout's modes must add up within the outer layout's extents, without a carry");
     return layout(
         shape(detail::as_mode_shape<detail::compose_mode(kOuter, kShape.extent[I], kStride.extent[I])>()...),
         stride(detail::as_mode_stride<detail::compose_mode(kOuter, kShape.extent[I], kStride.extent[I])>()...));
