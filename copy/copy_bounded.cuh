@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(CropTile<T>::threads) copy_bounded_kernel(cons
   using Tile = CropTile<T>;
   using Layout = typename Tile::Layout;
   using Plan = CopyPlan<T, Layout, Tile::threads,
-                        CopyOptionsCopyOptions{.misaligned = Misaligned::realign, .partial = Partial::zero_fill}>;
+                        CopyOptions{.misaligned = Misaligned::realign, .partial = Partial::zero_fill}>;
   using Ownership = VectorTiled<Tile::rows, Tile::cols, 1, Wide ? Plan::vector : 1, Tile::threads>;
   auto& shared = dynamic_shared<typename Tile::Storage>();
   const int thread = static_cast<int>(threadIdx.x);
