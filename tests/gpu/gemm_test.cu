@@ -108,8 +108,10 @@ TEST_F(GemmGpu, WrongElementsAreFound) {
     }
 }
 
+// Integers in fp32: the same values. Rounded to 16 bits: ours is the exact result rounded once, which the CPU confirms;
+// cuBLAS may round more than once (it splits K), so that it may be one unit in the last place off.
 TEST_F(GemmGpu, EqualsCublasOnIntegers) {
-  int compared = 0;
+  int compared = 0, off_by_one = 0;
   for (const GemmCase& base : gemm_cases(cases(160, 16), 7, {1, 8, 17, 64, 97, 128, 200, 257, 512})) {
     GemmCase x = base;
     x.integers = true, x.in_place = true, x.repeat_c = false, x.alpha = x.alpha == 0 ? 1 : x.alpha;
@@ -119,16 +121,22 @@ TEST_F(GemmGpu, EqualsCublasOnIntegers) {
     const Status status = cublas_gemm(theirs.a.layout, theirs.device_a.data(), theirs.b.layout, theirs.device_b.data(),
                                       theirs.d.layout, theirs.device_d.data(), x.alpha, x.beta, nullptr);
     ASSERT_TRUE(status) << describe(x) << ": " << status.message;
-    // -0 and 0 are one value.
+    const Comparison confirmed = ours.verify();
+    EXPECT_TRUE(confirmed.pass()) << confirmed.message;
+    const double unit = x.out == ElementType::f32 ? 0 : x.out == ElementType::bf16 ? 0x1p-7 : 0x1p-10;
     HostMatrix mine = ours.d, yours = theirs.d;
     mine.bytes = ours.output(), yours.bytes = theirs.output();
     for (int64_t b = 0; b < x.batch; ++b)
       for (int64_t r = 0; r < x.m; ++r)
-        for (int64_t c = 0; c < x.n; ++c)
-          ASSERT_EQ(mine.get(b, r, c), yours.get(b, r, c)) << describe(x) << " at " << b << "," << r << "," << c;
+        for (int64_t c = 0; c < x.n; ++c) {
+          const double a = mine.get(b, r, c), e = yours.get(b, r, c);
+          ASSERT_TRUE(std::fabs(a - e) <= unit * std::fabs(a)) << describe(x) << " at " << b << "," << r << "," << c << ": " << a
+                                                               << ", cuBLAS has " << e;
+          off_by_one += a != e;
+        }
     ++compared;
   }
-  std::printf("%d results equal cuBLAS's\n", compared);
+  std::printf("%d results compared with cuBLAS's, %d of its elements one unit in the last place off\n", compared, off_by_one);
 }
 
 // ---- large ------------------------------------------------------------------------------------------------------
