@@ -58,6 +58,7 @@ void cp_async(std::uint32_t dst, const void* src, unsigned bytes, unsigned src_b
   if (early) {
     perform(self.copies.back());
   } else {
+    tsan::reads(src, src_bytes);  // it may happen now, and at any moment up to the wait
     tsan::writes(memory, bytes);
     std::memset(memory, kPoison, bytes);
   }

@@ -177,6 +177,19 @@ template <bool Bug> __global__ void copy_source_changed(const uint32_t* in, uint
   out[global_thread()] = words()[threadIdx.x];
 }
 
+// The same across threads: all have issued their copies, but not waited, when their sources change.
+template <bool Bug> __global__ void copy_source_changed_by_another(const uint32_t* in, uint32_t* out) {
+  out[global_thread()] = in[global_thread()];
+  ptx::cp_async<4>(ptx::shared_address(words() + threadIdx.x), out + global_thread());
+  ptx::cp_async_commit_group();
+  if constexpr (!Bug) ptx::cp_async_wait_group<0>();
+  __syncthreads();
+  out[blockIdx.x * blockDim.x + mirror(threadIdx.x)] = 0;
+  if constexpr (Bug) ptx::cp_async_wait_group<0>();
+  __syncthreads();
+  out[global_thread()] = words()[threadIdx.x];
+}
+
 template <bool Bug> __global__ void exit_with_pending_copy(const uint32_t* in, uint32_t* out) {
   ptx::cp_async<16>(slot(threadIdx.x), in + global_thread() / 4 * 4);
   ptx::cp_async_commit_group();

@@ -84,6 +84,7 @@ const Mutant kMutants[] = {
        return sum;
      }},
     {MUTANT(copy_source_changed), kOutput, ""},
+    {MUTANT(copy_source_changed_by_another), kOutput | kThread, ""},
     {MUTANT(exit_with_pending_copy), kReport, "never waited for"},
     {MUTANT(copy_to_misaligned_address), kReport, "multiple of 16 bytes", 128, 1, 4 * 128 + 4},
     {MUTANT(copy_from_misaligned_address), kReport, "aligned to its size"},
@@ -128,7 +129,7 @@ const Mutant kMutants[] = {
      [](unsigned, unsigned, unsigned) { return 120u * 1000 + 119 * 120 / 2; }},
 };
 #undef MUTANT
-constexpr size_t kLeast = 45;  // of them
+constexpr size_t kLeast = 46;  // of them
 
 // ---- In the child process: every mode, a line each ----
 

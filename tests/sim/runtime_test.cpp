@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -696,6 +698,23 @@ TEST_F(SimTest, TheFirstBlockThatFailsIsReportedWhateverTheWorkers) {
     }
     EXPECT_NO_THROW(run(fails_in_block, blocks, 32, 0, blocks)) << "a report spoils later launches";
   }
+}
+
+TEST_F(SimTest, HostThreadsLaunchAtOnce) {
+  std::vector<std::thread> hosts;
+  std::atomic<unsigned> wrong = 0;
+  for (unsigned host = 0; host < 4; ++host) {
+    hosts.emplace_back([&, host] {
+      std::vector<unsigned> in(40 + host, host), out(40 + host);
+      for (int round = 0; round < 3; ++round) {
+        run(prefix_sum, 1, unsigned(in.size()), in.size() * 4, in.data(), out.data());
+        for (unsigned i = 0; i < in.size(); ++i) wrong += out[i] != host * (i + 1);
+        wrong += statistics().threads != in.size();
+      }
+    });
+  }
+  for (std::thread& host : hosts) host.join();
+  EXPECT_EQ(wrong, 0u);
 }
 
 __global__ void throws() {
