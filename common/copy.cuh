@@ -366,31 +366,42 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
   GROUT_DEVICE TileWalk(const Source& source, Origin origin, int thread) : source_(source), origin_(origin), thread_(thread) {
     const auto c = Ownership::vector_at(thread, 0);
     to_ = static_cast<uint32_t>(place(c) * sizeof(T));
-    const int64_t row = origin.row + c[0], col = origin.col + c[1];
-    from_ = source.data + source.layout(row, col);
-    along_left_ = clamped(extent<kAxis>() - (kAxis == 0 ? row : col));
-    across_left_ = clamped(extent<1 - kAxis>() - (kAxis == 0 ? col : row));
-    const int left[2] = {clamped(extent<0>() - origin.row), clamped(extent<1>() - origin.col)};
-    walk_left_ = left[WalkAxis];
-    side_is_inside_ = left[1 - WalkAxis] >= kTile<1 - WalkAxis>;
+    from_ = source.data + source.layout(origin.row + c[0], origin.col + c[1]);
   }
 
-  // Starts copying the current tile to `shared`. Completion: as copy_async.
-  GROUT_DEVICE void copy(T* shared GROUT_AT) const {
+  // Starts copying the current tile to `shared`. Completion: as copy_async. `Inside`: the caller knows that the tile lies
+  // inside (tiles_inside, or Bounds::none), so that there is no branch in between.
+  template <bool Inside = Plan::options.bounds == Bounds::none> GROUT_DEVICE void copy(T* shared GROUT_AT) const {
     static_assert(Plan::options.misaligned != Misaligned::realign, "TileWalk: a plan that realigns has begin and finish");
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
-    if (Plan::options.bounds == Bounds::none || is_inside()) {
+    if constexpr (Inside) {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn)
         ptx::cp_async<16>(to + turn * kStep * sizeof(T), from_ + turn * turn_stride() GROUT_HERE);
     } else {
+      const int along = valid_along(), across = valid_across();
+      if (along == 0 || along == V) {
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+          const bool outside = along == 0 || turn * kAcross >= across;
+          ptx::cp_async_or_zeros(to + turn * kStep * sizeof(T), outside ? source_.data : from_ + turn * turn_stride(),
+                                 outside GROUT_HERE);
+        }
+      } else {
 #pragma unroll 1
-      for (int turn = 0; turn < kTurns; ++turn) {
-        const int valid = turn * kAcross < across_left_ ? valid_along() : 0;
-        ptx::cp_async<16>(to + turn * kStep * sizeof(T), valid > 0 ? from_ + turn * turn_stride() : source_.data,
-                          static_cast<uint32_t>(valid * sizeof(T)) GROUT_HERE);
+        for (int turn = 0; turn < kTurns; ++turn) {
+          const bool outside = turn * kAcross >= across;
+          ptx::cp_async<16>(to + turn * kStep * sizeof(T), outside ? source_.data : from_ + turn * turn_stride(),
+                            outside ? 0 : static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
+        }
       }
     }
+  }
+  // How many tiles of the walk, from its first one on, lie inside the source. Uniform.
+  GROUT_DEVICE int64_t tiles_inside() const {
+    const int64_t side = WalkAxis == 0 ? origin_.col : origin_.row, start = WalkAxis == 0 ? origin_.row : origin_.col;
+    const bool side_is_inside = side + kTile<1 - WalkAxis> <= extent<1 - WalkAxis>();
+    return side_is_inside && start < extent<WalkAxis>() ? (extent<WalkAxis>() - start) / kTile<WalkAxis> : 0;
   }
 
   // The same in two halves for a plan that realigns, as begin_copy and finish_copy; a few instructions a vector where the
@@ -398,13 +409,14 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
   GROUT_DEVICE void begin(VectorsInFlight<Plan>& flight, T* shared GROUT_AT) {
     words_are_inside_ = are_words_inside();
     if (!words_are_inside_) {
-      begin_copy(Plan{}, flight, shared, source_, origin_, thread_ GROUT_HERE);
+      begin_copy(Plan{}, flight, shared, source_, here(), thread_ GROUT_HERE);
       return;
     }
+    const int along = valid_along(), across = valid_across();
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       // What lies outside is masked later: load the tile's first vector in its place.
-      const T* from = is_inside() || (turn * kAcross < across_left_ && along_left_ > 0) ? from_ + turn * turn_stride() : first();
+      const T* from = along > 0 && turn * kAcross < across ? from_ + turn * turn_stride() : first();
       const auto* word = reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(from) & ~uintptr_t{15});
       ptx::load_global(flight.low[turn], word GROUT_HERE);
       ptx::load_global(flight.high[turn], word + 16 GROUT_HERE);
@@ -416,39 +428,48 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
       return;
     }
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
+    const int along = valid_along(), across = valid_across();
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       const auto shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from_ + turn * turn_stride())) & 15;
       uint32_t words[4];
       detail::shift_words(words, flight.low[turn], flight.high[turn], shift);
-      if (!is_inside()) detail::keep_front<V>(words, turn * kAcross < across_left_ ? valid_along() : 0);
+      const int valid = turn * kAcross < across ? along : 0;
+      if (valid != V) detail::keep_front<V>(words, valid);
       ptx::store_shared(to + turn * kStep * sizeof(T), words GROUT_HERE);
     }
   }
 
   // Moves on to the next tile.
   GROUT_DEVICE void advance() {
-    (WalkAxis == 0 ? origin_.row : origin_.col) += kTile<WalkAxis>;
+    ++step_;
     from_ += kTile<WalkAxis> * source_.layout.template stride<WalkAxis>();
-    (WalkAxis == kAxis ? along_left_ : across_left_) -= kTile<WalkAxis>;
-    walk_left_ -= kTile<WalkAxis>;
   }
 
  private:
   template <int Axis> GROUT_DEVICE int64_t extent() const { return source_.layout.template extent<Axis>(); }
   GROUT_DEVICE int64_t turn_stride() const { return kAcross * source_.layout.template stride<1 - kAxis>(); }
-  GROUT_DEVICE const T* first() const { return source_.data + source_.layout(origin_.row, origin_.col); }
-  GROUT_DEVICE int valid_along() const { return along_left_ < 0 ? 0 : along_left_ < V ? along_left_ : V; }
-  // Counts are compared with at most a tile: a walk may go 2^30 elements past the end before they would wrap.
-  static GROUT_DEVICE int clamped(int64_t left) { return static_cast<int>(left < (1 << 30) ? left : 1 << 30); }
-  // Is the whole tile inside the source? Uniform.
-  GROUT_DEVICE bool is_inside() const { return side_is_inside_ && walk_left_ >= kTile<WalkAxis>; }
+  // Origin of the current tile. What follows from it is computed when it is needed: registers are scarce, and most tiles
+  // lie inside.
+  GROUT_DEVICE Origin here() const {
+    return {origin_.row + (WalkAxis == 0 ? int64_t{step_} * kTile<0> : 0),
+            origin_.col + (WalkAxis == 1 ? int64_t{step_} * kTile<1> : 0)};
+  }
+  GROUT_DEVICE const T* first() const { return source_.data + source_.layout(here().row, here().col); }
+  // Elements left, from this thread's first vector to the end of the source, at most a tile: along the vector, across.
+  template <int Axis> GROUT_DEVICE int left() const {
+    const int64_t n = extent<Axis>() - (Axis == 0 ? here().row : here().col) - Ownership::vector_at(thread_, 0)[Axis];
+    return static_cast<int>(n < 0 ? 0 : n < kTile<Axis> ? n : kTile<Axis>);
+  }
+  GROUT_DEVICE int valid_along() const { return left<kAxis>() < V ? left<kAxis>() : V; }
+  GROUT_DEVICE int valid_across() const { return left<1 - kAxis>(); }
 
   // Do the words around every valid vector of the tile lie between the source's first and last valid byte? Uniform.
   GROUT_DEVICE bool are_words_inside() const {
-    if (walk_left_ <= 0) return false;
+    const Origin at = here();
+    if (at.row >= extent<0>() || at.col >= extent<1>()) return false;
     const detail::Span span = detail::span_of(source_);
-    const int64_t last = source_.layout(last_start<0>(origin_.row), last_start<1>(origin_.col));
+    const int64_t last = source_.layout(last_start<0>(at.row), last_start<1>(at.col));
     const auto low = reinterpret_cast<uintptr_t>(first()) & ~uintptr_t{15};
     const auto high = reinterpret_cast<uintptr_t>(source_.data + last) & ~uintptr_t{15};
     return low >= reinterpret_cast<uintptr_t>(span.begin) && high + 32 <= reinterpret_cast<uintptr_t>(span.end);
@@ -456,18 +477,16 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
   // Where, along an axis, the tile's last vector that is at least partly inside starts.
   template <int Axis> GROUT_DEVICE int64_t last_start(int64_t origin) const {
     constexpr int kStride = Axis == kAxis ? V : 1;
-    const int64_t left = extent<Axis>() - origin;
-    return origin + (left < kTile<Axis> ? (static_cast<int>(left) - 1) / kStride * kStride : kTile<Axis> - kStride);
+    const int64_t n = extent<Axis>() - origin;
+    return origin + (n < kTile<Axis> ? (static_cast<int>(n) - 1) / kStride * kStride : kTile<Axis> - kStride);
   }
 
   Source source_;
-  Origin origin_;
+  Origin origin_;  // of the first tile
   int thread_;
-  const T* from_;                 // this thread's vector of turn 0
-  uint32_t to_;                   // its bytes from the tile's base in shared memory
-  int along_left_, across_left_;  // valid elements from there on, along the vector and across
-  int walk_left_;                 // valid elements from the tile's origin on, along the walk
-  bool side_is_inside_;           // does the tile lie inside along the other axis?
+  const T* from_;   // this thread's vector of turn 0
+  uint32_t to_;     // its bytes from the tile's base in shared memory
+  int step_ = 0;    // tiles walked
   bool words_are_inside_ = false;
 };
 

@@ -9,16 +9,22 @@
 #include "common/launch.cuh"
 #include "common/numeric.cuh"
 
+// GROUT_AT adds the caller's place in the source as a defaulted last parameter on the simulated device, so that its
+// reports name the kernel's own line; GROUT_HERE hands it on.
 #ifdef __CUDACC__
 #define GROUT_DEVICE __device__ __forceinline__
 #define GROUT_AT
 #define GROUT_AT_ONLY
+#define GROUT_HERE
+#define GROUT_HERE_ONLY
 #define GROUT_INSTRUCTION(simulated, ...) __VA_ARGS__
 #else
 #include <source_location>
 #define GROUT_DEVICE inline
 #define GROUT_AT , std::source_location at = std::source_location::current()
 #define GROUT_AT_ONLY std::source_location at = std::source_location::current()
+#define GROUT_HERE , at
+#define GROUT_HERE_ONLY at
 #define GROUT_INSTRUCTION(simulated, ...) simulated
 #endif
 
@@ -77,6 +83,15 @@ template <int Bytes> GROUT_DEVICE void cp_async(uint32_t shared, const void* glo
                                    "n"(Bytes), "r"(source_bytes)
                                    : "memory"));
   }
+}
+
+// cp.async with ignore-src: `ignore` true reads nothing and writes 16 zeros.
+GROUT_DEVICE void cp_async_or_zeros(uint32_t shared, const void* global, bool ignore GROUT_AT) {
+  GROUT_INSTRUCTION(sim::cp_async(shared, global, 16, ignore ? 0 : 16, at),
+                    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(
+                                     shared),
+                                 "l"(global), "r"(static_cast<uint32_t>(ignore))
+                                 : "memory"));
 }
 
 // cp.async.commit_group (9.7.9.25.3.2): this thread's copies since its last commit become one group, perhaps empty.

@@ -176,36 +176,27 @@ template <class T>
 Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
                        GemmChoice& choice);
 
-// Copies misaligned operands to the workspace and runs the kernel on the copies. `possible` is false, and nothing was
-// launched, where there is no memory for them.
+// Copies misaligned operands to `workspace` and runs the kernel on the copies.
 template <class T>
-Status gemm_repacked(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream, GemmChoice& choice, bool& possible) {
+Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& device, cudaStream_t stream, GemmChoice& choice) {
   const GemmRepack r = gemm_repack_plan(g);
-  void* workspace = g.workspace;
-  if (workspace == nullptr) {
-    possible = cudaMallocAsync(&workspace, r.bytes(), stream) == cudaSuccess;
-    if (!possible) return (void)cudaGetLastError(), Status{};
-  }
   GemmArguments packed = g;
-  Status status;
   auto* to = static_cast<T*>(workspace);
   const auto copy = [&](const void*& data, int64_t& ld, int64_t& stride, int64_t rows, int64_t row, int64_t batch) {
     const RepackParameters<T> p = {static_cast<const T*>(data), to, rows, row, ld, repack_ld<T>(row), batch, stride,
                                    rows * repack_ld<T>(row)};
-    if (status) status = repack(p, device.sms, stream);
     data = to, ld = p.ld, stride = stride == 0 ? 0 : p.stride;
     to += p.stride * batch;
+    return repack(p, device.sms, stream);
   };
-  if (r.a) copy(packed.a, packed.lda, packed.batch_a, r.rows_a, r.row_a, r.batch_a);
-  if (r.b) copy(packed.b, packed.ldb, packed.batch_b, r.rows_b, r.row_b, r.batch_b);
-  if (status) status = gemm_mma_launch<T>(packed, g.k, device, stream, choice);
+  if (r.a)
+    if (Status s = copy(packed.a, packed.lda, packed.batch_a, r.rows_a, r.row_a, r.batch_a); !s) return s;
+  if (r.b)
+    if (Status s = copy(packed.b, packed.ldb, packed.batch_b, r.rows_b, r.row_b, r.batch_b); !s) return s;
+  if (Status s = gemm_mma_launch<T>(packed, g.k, device, stream, choice); !s) return s;
   choice.path = GemmPath::repack;
   choice.reason = "A or B has a base or pitch that is not a multiple of 16 bytes, and is copied first";
-  if (g.workspace == nullptr) {
-    const Status freed = runtime_status(cudaFreeAsync(workspace, stream), "cudaFreeAsync");
-    if (status) status = freed;
-  }
-  return status;
+  return {};
 }
 
 template <class T>
@@ -219,9 +210,14 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
                            (g.batch == 1 || g.batch_d * d_bytes % 16 == 0);
 
   if (!aligned_operands && g.bounds != GemmBounds::none && gemm_repack_pays(g)) {
-    bool possible = true;
-    const Status status = gemm_repacked<T>(g, device, stream, choice, possible);
-    if (possible) return status;
+    if (g.workspace != nullptr) return gemm_repacked<T>(g, g.workspace, device, stream, choice);
+    void* workspace = nullptr;
+    if (cudaMallocAsync(&workspace, gemm_repack_plan(g).bytes(), stream) == cudaSuccess) {
+      const Status done = gemm_repacked<T>(g, workspace, device, stream, choice);
+      const Status freed = runtime_status(cudaFreeAsync(workspace, stream), "cudaFreeAsync");
+      return done ? freed : done;
+    }
+    (void)cudaGetLastError();  // no memory: realign in the kernel
   }
 
   const GemmMmaVariant<T>* best = nullptr;
@@ -269,6 +265,7 @@ inline Status gemm_check_extents(const GemmArguments& g) {
     return invalid("extents must be at least 0: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(g.k));
   if (g.batch < 0) return invalid("batch=" + text(g.batch) + " must be at least 0");
   if (g.type == ElementType::f32) return invalid("A and B of type f32 are not built yet: bf16 and f16 exist");
+  if (g.k > int64_t{1} << 35) return invalid("K=" + text(g.k) + " is larger than 2^35, the most that a kernel's counters hold");
   const int64_t rows_a = g.trans_a ? g.k : g.m, row_a = g.trans_a ? g.m : g.k;
   const int64_t rows_b = g.trans_b ? g.n : g.k, row_b = g.trans_b ? g.k : g.n;
   if (Status s = detail::check_pitch("A", "lda", rows_a, row_a, g.lda, g.batch, g.batch_a, g.type); !s) return s;

@@ -82,30 +82,43 @@ template <class T, class Tile> struct GemmMmaStorage {
   }
 };
 
-// Reads 16 x 16 pieces (m or n, k) of an operand tile as mma fragments. A lane's offset is the swizzled layout at its own
-// row, computed once for each piece along the axis that the swizzle permutes; steps along the other axis are constants.
-template <class T, int Extent, int K, bool KMajor, bool IsA, int Pieces> struct GemmFragmentReader {
+// Reads 16 x 16 pieces (m or n, k) of an operand tile as mma fragments. A lane keeps one address: its own row in the first
+// piece. Along the contiguous axis the next piece is 32 bytes on, which the swizzle turns into an XOR of the address; along
+// the other one the step is a constant.
+template <class T, int Extent, int K, bool KMajor, bool IsA, int Patch> struct GemmFragmentReader {
   using Layout = typename GemmOperandTile<T, Extent, K, KMajor>::Layout;
-  static constexpr int kSteps = K / 16, kOffsets = KMajor ? kSteps : Pieces;
-  uint32_t offset[kOffsets];  // bytes
 
-  // `first`: the first row of the warp's patch.
-  GROUT_DEVICE GemmFragmentReader(int first, int lane) {
-    // Lane 8 i + r addresses row r of matrix i. A: matrices run over m, then k; B: over k, then n (two n8 atoms).
+  // Bytes from the tile's base to the row that `lane` addresses, in piece `piece` of the patch from `first`, k step `step`.
+  // Lane 8 i + r addresses row r of matrix i. A: matrices run over m, then k; B: over k, then n (two n8 atoms).
+  static constexpr uint32_t offset(int lane, int first, int piece, int step) {
     const int matrix = lane / 8, r = lane % 8;
-    const int mn_matrix = IsA ? matrix % 2 : matrix / 2, k_matrix = IsA ? matrix / 2 : matrix % 2;
-    const int mn = first + 8 * mn_matrix + (KMajor ? r : 0), k = 8 * k_matrix + (KMajor ? 0 : r);
-#pragma unroll
-    for (int i = 0; i < kOffsets; ++i)
-      offset[i] = static_cast<uint32_t>(Layout{}(mn + (KMajor ? 0 : 16 * i), k + (KMajor ? 16 * i : 0)) * sizeof(T));
+    const int mn = first + 16 * piece + 8 * (IsA ? matrix % 2 : matrix / 2), k = 16 * step + 8 * (IsA ? matrix / 2 : matrix % 2);
+    return static_cast<uint32_t>(Layout{}(mn + (KMajor ? r : 0), k + (KMajor ? 0 : r)) * sizeof(T));
   }
-  // Piece `piece` at k step `step`; `stage` is the shared address of the tile. Warp.
-  GROUT_DEVICE void load(uint32_t (&r)[4], uint32_t stage, int piece, int step) const {
-    if constexpr (KMajor) {
-      ptx::ldmatrix_x4(r, stage + offset[step] + static_cast<uint32_t>(piece * 16 * K * sizeof(T)));
-    } else {
-      ptx::ldmatrix_x4_trans(r, stage + offset[piece] + static_cast<uint32_t>(step * 16 * Extent * sizeof(T)));
-    }
+  static constexpr uint32_t xor_of(int piece, int step) { return 32u * static_cast<uint32_t>(KMajor ? step : piece); }
+  static constexpr uint32_t plus_of(int piece, int step) {
+    return static_cast<uint32_t>((KMajor ? piece * 16 * K : step * 16 * Extent) * sizeof(T));
+  }
+  static_assert(
+      [] {
+        for (int lane = 0; lane < 32; ++lane)
+          for (int first = 0; first < Extent; first += Patch)
+            for (int piece = 0; piece < Patch / 16; ++piece)
+              for (int step = 0; step < K / 16; ++step)
+                if (offset(lane, first, piece, step) != (offset(lane, first, 0, 0) ^ xor_of(piece, step)) + plus_of(piece, step))
+                  return false;
+        return true;
+      }(),
+      "GEMM tile: the swizzle must turn steps along the contiguous axis into an XOR");
+
+  uint32_t lane_offset;
+  GROUT_DEVICE GemmFragmentReader(int first, int lane) : lane_offset(offset(lane, first, 0, 0)) {}
+
+  // Piece `piece` at k step `step`; `tile` is the shared address of the operand's tile, a multiple of 128. Warp.
+  GROUT_DEVICE void load(uint32_t (&r)[4], uint32_t tile, int piece, int step) const {
+    const uint32_t row = ((tile + lane_offset) ^ xor_of(piece, step)) + plus_of(piece, step);
+    if constexpr (KMajor) ptx::ldmatrix_x4(r, row);
+    else ptx::ldmatrix_x4_trans(r, row);
   }
 };
 
@@ -170,8 +183,8 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   using Storage = GemmMmaStorage<T, Tile>;
   auto& shared = dynamic_shared<Storage>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
-  const GemmFragmentReader<T, Tile::m, Tile::k, kKMajorA, true, Tile::atoms_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
-  const GemmFragmentReader<T, Tile::n, Tile::k, kKMajorB, false, Tile::atoms_n / 2> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
+  const GemmFragmentReader<T, Tile::m, Tile::k, kKMajorA, true, Sum::patch_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
+  const GemmFragmentReader<T, Tile::n, Tile::k, kKMajorB, false, Sum::patch_n> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
 
   // Both operands as (m or n, k); the stride along the contiguous axis is one, and known to be.
   const auto source_a = [&](int64_t batch) {
@@ -188,7 +201,8 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   using WalkB = TileWalk<PlanB, 1, decltype(source_b(0))>;
 
   const int64_t tiles_m = (p.m + Tile::m - 1) / Tile::m, tiles_n = (p.n + Tile::n - 1) / Tile::n;
-  const int64_t tiles = tiles_m * tiles_n * p.batch, tiles_k = (p.k + Tile::k - 1) / Tile::k;
+  const int64_t tiles = tiles_m * tiles_n * p.batch;
+  const int tiles_k = static_cast<int>((p.k + Tile::k - 1) / Tile::k);  // fits: gemm.cuh
   // First copies of a tile: its first Stages - 1 k-tiles, one group each. Returns the walks, at the next k-tile.
   const auto start = [&](const GemmTileIndex& at) {
     WalkA walk_a(source_a(at.batch), {at.m * Tile::m, 0}, thread);
@@ -243,36 +257,47 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
     __syncthreads();
     load_fragments(0, 0, 0);
     int read = 0, write = kStages - 1;
+    [[maybe_unused]] VectorsInFlight<PlanA> flight_a;
+    [[maybe_unused]] VectorsInFlight<PlanB> flight_b;
+    // k-tiles first .. last - 1. `Inside`: each of them starts copies of a k-tile that lies inside both operands, so that
+    // nothing is tested and the copies mix with the products; otherwise copies are tested, and there may be none.
+    const auto multiply_tiles = [&](auto is_inside, int first, int last) {
+      constexpr bool Inside = decltype(is_inside)::value;
 #pragma unroll 1
-    for (int64_t t = 0; t < tiles_k; ++t) {
-      VectorsInFlight<PlanA> flight_a;
-      VectorsInFlight<PlanB> flight_b;
-      const bool more = t + kStages - 1 < tiles_k;
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        if (step == kSteps - 1) {
-          wait_copies<kStages - 2>();
-          __syncthreads();
-          read = read + 1 == kStages ? 0 : read + 1;
-        }
-        load_fragments((step + 1) % 2, read, (step + 1) % kSteps);
-        if (step == 0) {
-          if (more) {
-            auto& to = shared.stage[write];
-            if constexpr (kRealign) walk_a.begin(flight_a, to.a), walk_b.begin(flight_b, to.b);
-            else walk_a.copy(to.a), walk_b.copy(to.b);
-          }
-          commit_copies();
-        }
-        multiply(step % 2);
-      }
-      if (more) {
+      for (int t = first; t < last; ++t) {
+        const bool more = Inside || t + kStages - 1 < tiles_k;
         auto& to = shared.stage[write];
-        if constexpr (kRealign) walk_a.finish(flight_a, to.a), walk_b.finish(flight_b, to.b);
-        walk_a.advance(), walk_b.advance();
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+          if (step == kSteps - 1) {
+            wait_copies<kStages - 2>();
+            __syncthreads();
+            read = read + 1 == kStages ? 0 : read + 1;
+          }
+          load_fragments((step + 1) % 2, read, (step + 1) % kSteps);
+          if (step == 0) {
+            if (more) {
+              if constexpr (kRealign) walk_a.begin(flight_a, to.a), walk_b.begin(flight_b, to.b);
+              else walk_a.template copy<Inside>(to.a), walk_b.template copy<Inside>(to.b);
+            }
+            commit_copies();
+          }
+          multiply(step % 2);
+        }
+        if (more) {
+          if constexpr (kRealign) walk_a.finish(flight_a, to.a), walk_b.finish(flight_b, to.b);
+          walk_a.advance(), walk_b.advance();
+        }
+        write = write + 1 == kStages ? 0 : write + 1;
       }
-      write = write + 1 == kStages ? 0 : write + 1;
+    };
+    int inside = 0;
+    if constexpr (!kRealign) {
+      const int64_t inside_a = walk_a.tiles_inside(), inside_b = walk_b.tiles_inside(), both = inside_a < inside_b ? inside_a : inside_b;
+      inside = both < kStages ? 0 : static_cast<int>(both) - (kStages - 1);  // copies run that much ahead
+      multiply_tiles(std::true_type{}, 0, inside);
     }
+    multiply_tiles(std::false_type{}, inside, tiles_k);
     wait_copies<0>();
     __syncthreads();  // all warps have left the ring: the next tile's first copies run beside this tile's epilogue
     const GemmTileIndex done = at;
