@@ -331,15 +331,16 @@ GROUT_DEVICE void copy_async(Plan plan, typename Plan::Value* shared, const View
 
 // ---- walking ----------------------------------------------------------------------------------------------------
 
-// Copies tile after tile along one axis of a source, as the main loop of a GEMM does, computing once what does not change
-// from tile to tile: same result as copy_async at every step, a few instructions a vector. Needs: an origin that is not
-// negative, source strides that are positive and one along the vectors; and, unless the plan realigns, an aligned source
-// (is_aligned_source). With Bounds::none also tiles that lie inside.
+// Copies tile after tile along one axis of a source, as the main loop of a GEMM does, from its start on: the same result as
+// copy_async at every step, a few instructions a vector. `side`: number of the row of tiles walked, across the walk. Needs
+// positive source strides, one along the vectors, and, unless the plan realigns, an aligned source (is_aligned_source);
+// with Bounds::none also tiles that lie inside. The walk keeps what changes from tile to tile, and is given the source
+// each time: registers are scarce.
 //
-//   TileWalk<Plan, 1, decltype(source)> walk(source, {row, 0}, thread);
-//   walk.begin(flight, shared);  ...  walk.finish(flight, shared);  walk.advance();       (realigning plans)
-//   walk.copy(shared);  walk.advance();                                                   (all others)
-template <class Plan, int WalkAxis, class Source> class TileWalk {
+//   TileWalk<Plan, 1> walk(source, side, thread);
+//   walk.begin(source, flight, shared);  ...  walk.finish(source, flight, shared);  walk.advance(source);   (realigning)
+//   walk.copy(source, shared);  walk.advance(source);                                                       (all others)
+template <class Plan, int WalkAxis> class TileWalk {
   using T = typename Plan::Value;
   using Ownership = typename Plan::Ownership;
   static constexpr int V = Plan::vector, kAxis = Plan::axis, kTurns = Ownership::turns;
@@ -363,75 +364,83 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
   static_assert(kRegular, "TileWalk: the destination's swizzle must repeat from one turn to the next");
 
  public:
-  GROUT_DEVICE TileWalk(const Source& source, Origin origin, int thread) : source_(source), origin_(origin), thread_(thread) {
+  template <class Source> GROUT_DEVICE TileWalk(const Source& source, int side, int thread) : side_(side), thread_(thread) {
     const auto c = Ownership::vector_at(thread, 0);
     to_ = static_cast<uint32_t>(place(c) * sizeof(T));
-    from_ = source.data + source.layout(origin.row + c[0], origin.col + c[1]);
+    from_ = source.data + source.layout(here().row + c[0], here().col + c[1]);
   }
+  GROUT_DEVICE int side() const { return side_; }
 
   // Starts copying the current tile to `shared`. Completion: as copy_async. `Inside`: the caller knows that the tile lies
   // inside (tiles_inside, or Bounds::none), so that there is no branch in between.
-  template <bool Inside = Plan::options.bounds == Bounds::none> GROUT_DEVICE void copy(T* shared GROUT_AT) const {
+  template <bool Inside = Plan::options.bounds == Bounds::none, class Source>
+  GROUT_DEVICE void copy(const Source& source, T* shared GROUT_AT) const {
     static_assert(Plan::options.misaligned != Misaligned::realign, "TileWalk: a plan that realigns has begin and finish");
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
+    const int64_t stride = turn_stride(source);
     if constexpr (Inside) {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn)
-        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from_ + turn * turn_stride() GROUT_HERE);
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from_ + turn * stride GROUT_HERE);
     } else {
-      const int along = valid_along(), across = valid_across();
-      if (along == 0 || along == V) {
+      const int along = valid_along(source), across = valid_across(source);
+      if (across == kTile<1 - kAxis> - Ownership::vector_at(thread_, 0)[1 - kAxis]) {  // cut along the vectors only
+        const T* from = along > 0 ? from_ : source.data;
+        const int64_t step = along > 0 ? stride : 0;
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn)
+          ptx::cp_async<16>(to + turn * kStep * sizeof(T), from + turn * step, static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
+      } else if (along == 0 || along == V) {
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn) {
           const bool outside = along == 0 || turn * kAcross >= across;
-          ptx::cp_async_or_zeros(to + turn * kStep * sizeof(T), outside ? source_.data : from_ + turn * turn_stride(),
-                                 outside GROUT_HERE);
+          ptx::cp_async_or_zeros(to + turn * kStep * sizeof(T), outside ? source.data : from_ + turn * stride, outside GROUT_HERE);
         }
       } else {
 #pragma unroll 1
         for (int turn = 0; turn < kTurns; ++turn) {
           const bool outside = turn * kAcross >= across;
-          ptx::cp_async<16>(to + turn * kStep * sizeof(T), outside ? source_.data : from_ + turn * turn_stride(),
+          ptx::cp_async<16>(to + turn * kStep * sizeof(T), outside ? source.data : from_ + turn * stride,
                             outside ? 0 : static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
         }
       }
     }
   }
   // How many tiles of the walk, from its first one on, lie inside the source. Uniform.
-  GROUT_DEVICE int64_t tiles_inside() const {
-    const int64_t side = WalkAxis == 0 ? origin_.col : origin_.row, start = WalkAxis == 0 ? origin_.row : origin_.col;
-    const bool side_is_inside = side + kTile<1 - WalkAxis> <= extent<1 - WalkAxis>();
-    return side_is_inside && start < extent<WalkAxis>() ? (extent<WalkAxis>() - start) / kTile<WalkAxis> : 0;
+  template <class Source> GROUT_DEVICE int64_t tiles_inside(const Source& source) const {
+    const bool side_is_inside = (int64_t{side_} + 1) * kTile<1 - WalkAxis> <= extent<1 - WalkAxis>(source);
+    return side_is_inside ? extent<WalkAxis>(source) / kTile<WalkAxis> : 0;
   }
 
   // The same in two halves for a plan that realigns, as begin_copy and finish_copy; a few instructions a vector where the
   // words around the tile's vectors are all inside the source.
-  GROUT_DEVICE void begin(VectorsInFlight<Plan>& flight, T* shared GROUT_AT) {
-    words_are_inside_ = are_words_inside();
+  template <class Source> GROUT_DEVICE void begin(const Source& source, VectorsInFlight<Plan>& flight, T* shared GROUT_AT) {
+    words_are_inside_ = are_words_inside(source);
     if (!words_are_inside_) {
-      begin_copy(Plan{}, flight, shared, source_, here(), thread_ GROUT_HERE);
+      begin_copy(Plan{}, flight, shared, source, here(), thread_ GROUT_HERE);
       return;
     }
-    const int along = valid_along(), across = valid_across();
+    const int along = valid_along(source), across = valid_across(source);
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       // What lies outside is masked later: load the tile's first vector in its place.
-      const T* from = along > 0 && turn * kAcross < across ? from_ + turn * turn_stride() : first();
+      const T* from = along > 0 && turn * kAcross < across ? from_ + turn * turn_stride(source) : first(source);
       const auto* word = reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(from) & ~uintptr_t{15});
       ptx::load_global(flight.low[turn], word GROUT_HERE);
       ptx::load_global(flight.high[turn], word + 16 GROUT_HERE);
     }
   }
-  GROUT_DEVICE void finish(const VectorsInFlight<Plan>& flight, T* shared GROUT_AT) const {
+  template <class Source>
+  GROUT_DEVICE void finish(const Source& source, const VectorsInFlight<Plan>& flight, T* shared GROUT_AT) const {
     if (!words_are_inside_) {
       finish_copy(Plan{}, flight, shared, thread_ GROUT_HERE);
       return;
     }
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
-    const int along = valid_along(), across = valid_across();
+    const int along = valid_along(source), across = valid_across(source);
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      const auto shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from_ + turn * turn_stride())) & 15;
+      const auto shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from_ + turn * turn_stride(source))) & 15;
       uint32_t words[4];
       detail::shift_words(words, flight.low[turn], flight.high[turn], shift);
       const int valid = turn * kAcross < across ? along : 0;
@@ -441,52 +450,56 @@ template <class Plan, int WalkAxis, class Source> class TileWalk {
   }
 
   // Moves on to the next tile.
-  GROUT_DEVICE void advance() {
+  template <class Source> GROUT_DEVICE void advance(const Source& source) {
     ++step_;
-    from_ += kTile<WalkAxis> * source_.layout.template stride<WalkAxis>();
+    from_ += kTile<WalkAxis> * source.layout.template stride<WalkAxis>();
   }
 
  private:
-  template <int Axis> GROUT_DEVICE int64_t extent() const { return source_.layout.template extent<Axis>(); }
-  GROUT_DEVICE int64_t turn_stride() const { return kAcross * source_.layout.template stride<1 - kAxis>(); }
-  // Origin of the current tile. What follows from it is computed when it is needed: registers are scarce, and most tiles
-  // lie inside.
+  template <int Axis, class Source> static GROUT_DEVICE int64_t extent(const Source& source) {
+    return source.layout.template extent<Axis>();
+  }
+  template <class Source> static GROUT_DEVICE int64_t turn_stride(const Source& source) {
+    return kAcross * source.layout.template stride<1 - kAxis>();
+  }
   GROUT_DEVICE Origin here() const {
-    return {origin_.row + (WalkAxis == 0 ? int64_t{step_} * kTile<0> : 0),
-            origin_.col + (WalkAxis == 1 ? int64_t{step_} * kTile<1> : 0)};
+    return {int64_t{WalkAxis == 0 ? step_ : side_} * kTile<0>, int64_t{WalkAxis == 1 ? step_ : side_} * kTile<1>};
   }
-  GROUT_DEVICE const T* first() const { return source_.data + source_.layout(here().row, here().col); }
-  // Elements left, from this thread's first vector to the end of the source, at most a tile: along the vector, across.
-  template <int Axis> GROUT_DEVICE int left() const {
-    const int64_t n = extent<Axis>() - (Axis == 0 ? here().row : here().col) - Ownership::vector_at(thread_, 0)[Axis];
-    return static_cast<int>(n < 0 ? 0 : n < kTile<Axis> ? n : kTile<Axis>);
+  template <class Source> GROUT_DEVICE const T* first(const Source& source) const {
+    return source.data + source.layout(here().row, here().col);
   }
-  GROUT_DEVICE int valid_along() const { return left<kAxis>() < V ? left<kAxis>() : V; }
-  GROUT_DEVICE int valid_across() const { return left<1 - kAxis>(); }
+  // Elements left, from this thread's first vector to the end of the source or of the tile: along the vector, across.
+  template <int Axis, class Source> GROUT_DEVICE int left(const Source& source) const {
+    const int first = Ownership::vector_at(thread_, 0)[Axis];
+    const int64_t n = extent<Axis>(source) - (Axis == 0 ? here().row : here().col);
+    return n <= first ? 0 : (n < kTile<Axis> ? static_cast<int>(n) : kTile<Axis>) - first;
+  }
+  template <class Source> GROUT_DEVICE int valid_along(const Source& source) const {
+    return left<kAxis>(source) < V ? left<kAxis>(source) : V;
+  }
+  template <class Source> GROUT_DEVICE int valid_across(const Source& source) const { return left<1 - kAxis>(source); }
 
   // Do the words around every valid vector of the tile lie between the source's first and last valid byte? Uniform.
-  GROUT_DEVICE bool are_words_inside() const {
+  template <class Source> GROUT_DEVICE bool are_words_inside(const Source& source) const {
     const Origin at = here();
-    if (at.row >= extent<0>() || at.col >= extent<1>()) return false;
-    const detail::Span span = detail::span_of(source_);
-    const int64_t last = source_.layout(last_start<0>(at.row), last_start<1>(at.col));
-    const auto low = reinterpret_cast<uintptr_t>(first()) & ~uintptr_t{15};
-    const auto high = reinterpret_cast<uintptr_t>(source_.data + last) & ~uintptr_t{15};
+    if (at.row >= extent<0>(source) || at.col >= extent<1>(source)) return false;
+    const detail::Span span = detail::span_of(source);
+    const int64_t last = source.layout(last_start<0>(source, at.row), last_start<1>(source, at.col));
+    const auto low = reinterpret_cast<uintptr_t>(first(source)) & ~uintptr_t{15};
+    const auto high = reinterpret_cast<uintptr_t>(source.data + last) & ~uintptr_t{15};
     return low >= reinterpret_cast<uintptr_t>(span.begin) && high + 32 <= reinterpret_cast<uintptr_t>(span.end);
   }
   // Where, along an axis, the tile's last vector that is at least partly inside starts.
-  template <int Axis> GROUT_DEVICE int64_t last_start(int64_t origin) const {
+  template <int Axis, class Source> static GROUT_DEVICE int64_t last_start(const Source& source, int64_t origin) {
     constexpr int kStride = Axis == kAxis ? V : 1;
-    const int64_t n = extent<Axis>() - origin;
+    const int64_t n = extent<Axis>(source) - origin;
     return origin + (n < kTile<Axis> ? (static_cast<int>(n) - 1) / kStride * kStride : kTile<Axis> - kStride);
   }
 
-  Source source_;
-  Origin origin_;  // of the first tile
-  int thread_;
-  const T* from_;   // this thread's vector of turn 0
-  uint32_t to_;     // its bytes from the tile's base in shared memory
+  int side_, thread_;
   int step_ = 0;    // tiles walked
+  uint32_t to_;     // bytes from the tile's base in shared memory to this thread's vector of turn 0
+  const T* from_;   // where that vector comes from
   bool words_are_inside_ = false;
 };
 
@@ -501,8 +514,19 @@ template <int N> GROUT_DEVICE void wait_copies(GROUT_AT_ONLY) {
 
 // ---- stores -----------------------------------------------------------------------------------------------------
 
+namespace detail {
+template <class Ownership> constexpr bool owns_only_the_tile() {
+  for (int thread = 0; thread < Ownership::threads; ++thread)
+    for (int slot = 0; slot < Ownership::slots; ++slot)
+      for (int axis = 0; axis < Ownership::axes; ++axis)
+        if (Ownership::at(thread, slot)[axis] >= Ownership::shape[axis]) return false;
+  return true;
+}
+}  // namespace detail
+
 // How a fragment is stored to memory that is contiguous along `Axis`: the widest vectors that its ownership allows.
 template <class To, class OwnershipT, int Axis, Bounds BoundsT = Bounds::checked> struct StorePlan {
+  static_assert(detail::owns_only_the_tile<OwnershipT>(), "store plan: every slot of the ownership must lie inside its tile");
   using Value = To;
   using Ownership = OwnershipT;
   static constexpr int axis = Axis;

@@ -152,7 +152,7 @@ Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t share
           auto& c = *static_cast<Call*>(context);
           std::apply([&](auto&... value) { c.kernel(value...); }, c.values);
         },
-        &call, reinterpret_cast<const void*>(kernel), "kernel");
+        &call, reinterpret_cast<const void*>(kernel));
   } catch (const sim::Report& report) {
     return {Code::device_error, report.what()};
   }

@@ -146,19 +146,31 @@ template <int N> GROUT_DEVICE void store_global(void* global, const uint32_t (&r
   }
 }
 
-// ld.shared.v4.b32 (9.7.9.8) and st.shared.v4.b32 (9.7.9.12): 16 bytes at a 16-byte aligned shared address.
-GROUT_DEVICE void load_shared(uint32_t (&r)[4], uint32_t shared GROUT_AT) {
-  GROUT_INSTRUCTION(sim::load(r, sim::shared_pointer(shared, 16, "ld.shared.v4", at), 16, at),
-                    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                                 : "r"(shared)
-                                 : "memory"));
+// ld.shared.{v2,v4}.b32 (9.7.9.8) and st.shared.{v2,v4}.b32 (9.7.9.12): 8 or 16 bytes at a shared address aligned to that.
+template <int N> GROUT_DEVICE void load_shared(uint32_t (&r)[N], uint32_t shared GROUT_AT) {
+  static_assert(N == 2 || N == 4, "a shared vector access moves 2 or 4 registers");
+  if constexpr (N == 2) {
+    GROUT_INSTRUCTION(sim::load(r, sim::shared_pointer(shared, 8, "ld.shared.v2", at), 8, at),
+                      asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared) : "memory"));
+  } else {
+    GROUT_INSTRUCTION(sim::load(r, sim::shared_pointer(shared, 16, "ld.shared.v4", at), 16, at),
+                      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                                   : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                                   : "r"(shared)
+                                   : "memory"));
+  }
 }
-GROUT_DEVICE void store_shared(uint32_t shared, const uint32_t (&r)[4] GROUT_AT) {
-  GROUT_INSTRUCTION(sim::store(sim::shared_pointer(shared, 16, "st.shared.v4", at), r, 16, at),
-                    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(r[0]), "r"(r[1]),
-                                 "r"(r[2]), "r"(r[3])
-                                 : "memory"));
+template <int N> GROUT_DEVICE void store_shared(uint32_t shared, const uint32_t (&r)[N] GROUT_AT) {
+  static_assert(N == 2 || N == 4, "a shared vector access moves 2 or 4 registers");
+  if constexpr (N == 2) {
+    GROUT_INSTRUCTION(sim::store(sim::shared_pointer(shared, 8, "st.shared.v2", at), r, 8, at),
+                      asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(r[0]), "r"(r[1]) : "memory"));
+  } else {
+    GROUT_INSTRUCTION(sim::store(sim::shared_pointer(shared, 16, "st.shared.v4", at), r, 16, at),
+                      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(r[0]), "r"(r[1]),
+                                   "r"(r[2]), "r"(r[3])
+                                   : "memory"));
+  }
 }
 
 // ---- ldmatrix (9.7.14.5.15) -------------------------------------------------------------------------------------

@@ -61,17 +61,17 @@ template <class T> struct GemmMmaVariant {
   GemmPath path;
   int tile_m, tile_n, tile_k, threads;
   size_t shared_bytes;
-  double rate;  // speed of a full device relative to the fastest tile, to weigh waves against (gemm/NOTES.md)
+  double rate;  // products a multiprocessor does in a given time, relative to the fastest tile of the path (gemm/NOTES.md)
   int blocks_per_sm;
   void (*kernel)(GemmMmaParameters<T>);
 };
 
 namespace detail {
 // 128 x 256 keeps 64 x 64 accumulators in each of 8 warps, the most that fits in registers, and so reads shared memory
-// least. The smaller tiles exist for small problems. Realigning needs registers for vectors in flight, so that its warps
-// hold 64 x 32.
-using GemmTileLarge = GemmMmaTile<128, 256, 32, 2, 4, 4>;
-using GemmTileMedium = GemmMmaTile<128, 128, 32, 2, 2, 4>;
+// least; it needs 144 KiB of it. The smaller tiles are for small problems, and for devices with 99 KiB. Realigning needs
+// registers for vectors in flight, so that its warps hold 64 x 32.
+using GemmTileLarge = GemmMmaTile<128, 256, 64, 2, 4, 3>;
+using GemmTileMedium = GemmMmaTile<128, 128, 64, 2, 2, 3>;
 using GemmTileMediumRealign = GemmMmaTile<128, 128, 32, 2, 4, 4>;
 using GemmTileSmall = GemmMmaTile<64, 64, 32, 2, 2, 4>;
 
@@ -83,16 +83,17 @@ GemmMmaVariant<T> gemm_variant(double rate, int blocks_per_sm) {
 template <class T, bool TransA, bool TransB> struct GemmVariants {
   static inline const std::array<GemmMmaVariant<T>, 8> list = {{
       gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileLarge>(1.0, 1),
-      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileMedium>(0.95, 2),
-      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileSmall>(0.6, 4),
+      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileMedium>(0.93, 2),
+      gemm_variant<T, TransA, TransB, GemmPath::aligned, GemmTileSmall>(0.55, 4),
       gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileLarge>(1.0, 1),
-      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileMedium>(0.95, 2),
-      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileSmall>(0.6, 4),
+      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileMedium>(0.93, 2),
+      gemm_variant<T, TransA, TransB, GemmPath::bounded, GemmTileSmall>(0.55, 4),
       gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileMediumRealign>(1.0, 1),
-      gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileSmall>(0.6, 3),
+      gemm_variant<T, TransA, TransB, GemmPath::realign, GemmTileSmall>(0.55, 3),
   }};
 };
 
+inline constexpr int64_t kMaxExtent = int64_t{1} << 35;
 inline std::string text(int64_t value) { return std::to_string(value); }
 
 // Bytes that a batched row-major matrix touches.
@@ -229,8 +230,8 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
     if (v.path != wanted || v.shared_bytes > device.shared_per_block) continue;
     if (g.bounds == GemmBounds::none && v.path != GemmPath::aligned) continue;
     const int64_t tiles = ceil_div(g.m, v.tile_m) * ceil_div(g.n, v.tile_n) * g.batch;
-    const int64_t waves = ceil_div(tiles, int64_t{device.sms} * v.blocks_per_sm);
-    const double time = static_cast<double>(waves) * v.blocks_per_sm * v.tile_m * v.tile_n / v.rate;
+    const int64_t most = ceil_div(tiles, device.sms);  // tiles of the busiest multiprocessor
+    const double time = static_cast<double>(most) * v.tile_m * v.tile_n / v.rate;
     if (best == nullptr || time < best_time) best = &v, best_time = time;
   }
   if (best == nullptr) {
@@ -241,7 +242,7 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
       return invalid("bounds=false needs 16-byte aligned operands and pitches: lda=" + text(g.lda) + " ldb=" + text(g.ldb) +
                      " ldc=" + text(g.ldc) + " or a base address is not a multiple of 16 bytes; bounds=auto takes them");
     return invalid("bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
-                   " are not multiples of 64, 64 and 32; bounds=auto takes them");
+                   " are not multiples of 64, 64 and 32, the smallest tile; bounds=auto takes them");
   }
 
   const int64_t tiles = ceil_div(g.m, best->tile_m) * ceil_div(g.n, best->tile_n) * g.batch;
@@ -265,7 +266,9 @@ inline Status gemm_check_extents(const GemmArguments& g) {
     return invalid("extents must be at least 0: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(g.k));
   if (g.batch < 0) return invalid("batch=" + text(g.batch) + " must be at least 0");
   if (g.type == ElementType::f32) return invalid("A and B of type f32 are not built yet: bf16 and f16 exist");
-  if (g.k > int64_t{1} << 35) return invalid("K=" + text(g.k) + " is larger than 2^35, the most that a kernel's counters hold");
+  if (g.m > detail::kMaxExtent || g.n > detail::kMaxExtent || g.k > detail::kMaxExtent)
+    return invalid("extents must be at most 2^35, what the kernels' tile counters hold: M=" + text(g.m) + " N=" + text(g.n) +
+                   " K=" + text(g.k));
   const int64_t rows_a = g.trans_a ? g.k : g.m, row_a = g.trans_a ? g.m : g.k;
   const int64_t rows_b = g.trans_b ? g.n : g.k, row_b = g.trans_b ? g.k : g.n;
   if (Status s = detail::check_pitch("A", "lda", rows_a, row_a, g.lda, g.batch, g.batch_a, g.type); !s) return s;

@@ -116,16 +116,17 @@ template <class T, int Extent, int K, bool KMajor, bool IsA, int Patch> struct G
 
   // Piece `piece` at k step `step`; `tile` is the shared address of the operand's tile, a multiple of 128. Warp.
   GROUT_DEVICE void load(uint32_t (&r)[4], uint32_t tile, int piece, int step) const {
-    const uint32_t row = ((tile + lane_offset) ^ xor_of(piece, step)) + plus_of(piece, step);
-    if constexpr (KMajor) ptx::ldmatrix_x4(r, row);
-    else ptx::ldmatrix_x4_trans(r, row);
+    const uint32_t first = tile + lane_offset, swizzled = xor_of(piece, step), plus = plus_of(piece, step);
+    if constexpr (KMajor) ptx::ldmatrix_x4(r, (first ^ swizzled) + plus);
+    else ptx::ldmatrix_x4_trans(r, (first + plus) ^ swizzled);  // the same, with one address alive for each step
   }
 };
 
 // Coordinates of tile `index`: bands of 16 tile rows, walked column by column, so that the blocks that run together share
 // A and B tiles in L2.
 struct GemmTileIndex {
-  int64_t batch, m, n;
+  int64_t batch;
+  int m, n;
 };
 GROUT_HD GemmTileIndex gemm_tile_index(int64_t index, int64_t tiles_m, int64_t tiles_n) {
   constexpr int64_t kBand = 16;
@@ -134,7 +135,7 @@ GROUT_HD GemmTileIndex gemm_tile_index(int64_t index, int64_t tiles_m, int64_t t
   const int64_t band = index / (kBand * tiles_n), first = band * kBand;
   const int64_t height = tiles_m - first < kBand ? tiles_m - first : kBand;
   index -= band * kBand * tiles_n;
-  return {batch, first + index % height, index / height};
+  return {batch, static_cast<int>(first + index % height), static_cast<int>(index / height)};
 }
 
 // Stores one strip of a warp (8 rows, from `origin` of D) out of shared memory, V neighbours a lane: 16 bytes where D's
@@ -150,14 +151,24 @@ GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T
     if (p.beta != 0) value += p.beta * to_float(c[row * p.ldc + col]);  // else C is not read: it may be null, or hold NaN
     return value;
   };
+  const auto at = Ownership::at(lane, 0);
 #pragma unroll 1
   for (int row = 0; row < 8; row += kRows) {
-#pragma unroll 1
+#pragma unroll
     for (int col = 0; col < Columns; col += kColumns) {
       Fragment<float, Ownership> values;
-      const auto at = Ownership::at(lane, 0);
+      const float* from = strip + (row + at[0]) * Pitch + col + at[1];
+      if constexpr (V == 1) {
+        values[0] = *from;
+      } else {
 #pragma unroll
-      for (int i = 0; i < V; ++i) values[i] = strip[(row + at[0]) * Pitch + col + at[1] + i];
+        for (int i = 0; i < V; i += 4) {
+          uint32_t words[4];
+          ptx::load_shared(words, ptx::shared_address(from + i));
+#pragma unroll
+          for (int j = 0; j < 4; ++j) values[i + j] = std::bit_cast<float>(words[j]);
+        }
+      }
       store(StorePlan<To, Ownership, 1, BoundsT>{}, out, values, {origin.row + row, origin.col + col}, lane, scale);
     }
   }
@@ -197,16 +208,18 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
     if constexpr (kKMajorB) return view(base, layout(shape(p.n, p.k), stride(p.ldb, 1_c)));
     else return view(base, layout(shape(p.n, p.k), stride(1_c, p.ldb)));
   };
-  using WalkA = TileWalk<PlanA, 1, decltype(source_a(0))>;
-  using WalkB = TileWalk<PlanB, 1, decltype(source_b(0))>;
+  using WalkA = TileWalk<PlanA, 1>;
+  using WalkB = TileWalk<PlanB, 1>;
 
   const int64_t tiles_m = (p.m + Tile::m - 1) / Tile::m, tiles_n = (p.n + Tile::n - 1) / Tile::n;
   const int64_t tiles = tiles_m * tiles_n * p.batch;
   const int tiles_k = static_cast<int>((p.k + Tile::k - 1) / Tile::k);  // fits: gemm.cuh
   // First copies of a tile: its first Stages - 1 k-tiles, one group each. Returns the walks, at the next k-tile.
   const auto start = [&](const GemmTileIndex& at) {
-    WalkA walk_a(source_a(at.batch), {at.m * Tile::m, 0}, thread);
-    WalkB walk_b(source_b(at.batch), {at.n * Tile::n, 0}, thread);
+    const auto from_a = source_a(at.batch);
+    const auto from_b = source_b(at.batch);
+    WalkA walk_a(from_a, at.m, thread);
+    WalkB walk_b(from_b, at.n, thread);
 #pragma unroll 1
     for (int stage = 0; stage < kStages - 1; ++stage) {
       if (stage < tiles_k) {
@@ -214,12 +227,12 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
         if constexpr (kRealign) {
           VectorsInFlight<PlanA> flight_a;
           VectorsInFlight<PlanB> flight_b;
-          walk_a.begin(flight_a, to.a), walk_b.begin(flight_b, to.b);
-          walk_a.finish(flight_a, to.a), walk_b.finish(flight_b, to.b);
+          walk_a.begin(from_a, flight_a, to.a), walk_b.begin(from_b, flight_b, to.b);
+          walk_a.finish(from_a, flight_a, to.a), walk_b.finish(from_b, flight_b, to.b);
         } else {
-          walk_a.copy(to.a), walk_b.copy(to.b);
+          walk_a.copy(from_a, to.a), walk_b.copy(from_b, to.b);
         }
-        walk_a.advance(), walk_b.advance();
+        walk_a.advance(from_a), walk_b.advance(from_b);
       }
       commit_copies();
     }
@@ -227,9 +240,11 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   };
 
   int64_t index = blockIdx.x;  // at least one tile a block
-  GemmTileIndex at = gemm_tile_index(index, tiles_m, tiles_n);
-  auto [walk_a, walk_b] = start(at);
+  int64_t batch = gemm_tile_index(index, tiles_m, tiles_n).batch;
+  auto [walk_a, walk_b] = start(gemm_tile_index(index, tiles_m, tiles_n));
   while (true) {
+    const auto from_a = source_a(batch);
+    const auto from_b = source_b(batch);
     Fragment<float, Sum> sum;
     sum.fill(0.f);
     uint32_t a[2][Tile::atoms_m][4], b[2][Tile::atoms_n / 2][4];  // fragments of this k step and of the next
@@ -275,42 +290,49 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
             read = read + 1 == kStages ? 0 : read + 1;
           }
           load_fragments((step + 1) % 2, read, (step + 1) % kSteps);
-          if (step == 0) {
-            if (more) {
-              if constexpr (kRealign) walk_a.begin(flight_a, to.a), walk_b.begin(flight_b, to.b);
-              else walk_a.template copy<Inside>(to.a), walk_b.template copy<Inside>(to.b);
-            }
-            commit_copies();
+          // Copies of A and of B start in different steps where there are enough: fewer addresses at once.
+          constexpr int kStepB = kSteps > 2 ? 1 : 0;
+          if (step == 0 && more) {
+            if constexpr (kRealign) walk_a.begin(from_a, flight_a, to.a);
+            else walk_a.template copy<Inside>(from_a, to.a);
           }
+          if (step == kStepB && more) {
+            if constexpr (kRealign) walk_b.begin(from_b, flight_b, to.b);
+            else walk_b.template copy<Inside>(from_b, to.b);
+          }
+          if (step == kStepB) commit_copies();
           multiply(step % 2);
         }
         if (more) {
-          if constexpr (kRealign) walk_a.finish(flight_a, to.a), walk_b.finish(flight_b, to.b);
-          walk_a.advance(), walk_b.advance();
+          if constexpr (kRealign) walk_a.finish(from_a, flight_a, to.a), walk_b.finish(from_b, flight_b, to.b);
+          walk_a.advance(from_a), walk_b.advance(from_b);
         }
         write = write + 1 == kStages ? 0 : write + 1;
       }
     };
     int inside = 0;
     if constexpr (!kRealign) {
-      const int64_t inside_a = walk_a.tiles_inside(), inside_b = walk_b.tiles_inside(), both = inside_a < inside_b ? inside_a : inside_b;
+      const int64_t inside_a = walk_a.tiles_inside(from_a), inside_b = walk_b.tiles_inside(from_b), both = inside_a < inside_b ? inside_a : inside_b;
       inside = both < kStages ? 0 : static_cast<int>(both) - (kStages - 1);  // copies run that much ahead
       multiply_tiles(std::true_type{}, 0, inside);
     }
     multiply_tiles(std::false_type{}, inside, tiles_k);
     wait_copies<0>();
     __syncthreads();  // all warps have left the ring: the next tile's first copies run beside this tile's epilogue
-    const GemmTileIndex done = at;
+    constexpr int kColumns = Storage::strip_columns, kPitch = Storage::strip_pitch;
+    const Origin patch = {int64_t{walk_a.side()} * Tile::m + warp / Tile::warps_n * Sum::patch_m,
+                          int64_t{walk_b.side()} * Tile::n + warp % Tile::warps_n * kColumns};
+    const int64_t done = batch;
     index += gridDim.x;
     const bool more_tiles = index < tiles;
     if (more_tiles) {
-      at = gemm_tile_index(index, tiles_m, tiles_n);
+      const GemmTileIndex at = gemm_tile_index(index, tiles_m, tiles_n);
+      batch = at.batch;
       auto next = start(at);
       walk_a = next.first, walk_b = next.second;
     }
 
     float* strip = shared.strip(warp);
-    constexpr int kColumns = Storage::strip_columns, kPitch = Storage::strip_pitch;
 #pragma unroll 1
     for (int i = 0; i < 2 * Tile::atoms_m; ++i) {  // 8 rows at a time: half an atom
 #pragma unroll
@@ -318,19 +340,17 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
         if (half != i) continue;  // the accumulators of strip `i`, their indices known at compile time
 #pragma unroll
         for (int atom = 0; atom < Tile::atoms_n; ++atom) {
-#pragma unroll
-          for (int slot = 0; slot < 2; ++slot) {
-            const auto c = MmaM16N8K16C::at(lane, slot);
-            strip[c[0] * kPitch + atom * 8 + c[1]] = sum[(half / 2 * Tile::atoms_n + atom) * 4 + half % 2 * 2 + slot];
-          }
+          const auto c = MmaM16N8K16C::at(lane, 0);
+          const int slot = (half / 2 * Tile::atoms_n + atom) * 4 + half % 2 * 2;  // and its right neighbour
+          const uint32_t pair[2] = {std::bit_cast<uint32_t>(sum[slot]), std::bit_cast<uint32_t>(sum[slot + 1])};
+          ptx::store_shared(ptx::shared_address(strip + c[0] * kPitch + atom * 8 + c[1]), pair);
         }
       }
       __syncwarp();  // the strip is complete
-      const Origin origin = {done.m * Tile::m + warp / Tile::warps_n * Sum::patch_m + 8 * i,
-                             done.n * Tile::n + warp % Tile::warps_n * kColumns};
+      const Origin origin = {patch.row + 8 * i, patch.col};
       const auto write_out = [&]<class To>(To* d) {
-        d += done.batch * p.batch_d;
-        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + done.batch * p.batch_c;
+        d += done * p.batch_d;
+        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + done * p.batch_c;
         constexpr int kWide = 16 / sizeof(To);
         if (detail::is_aligned(d, 16) && p.ldc % kWide == 0)
           gemm_store_strip<To, kWide, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
