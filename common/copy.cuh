@@ -379,22 +379,24 @@ template <class Plan, int WalkAxis> class TileWalk {
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
     const int64_t stride = turn_stride(source);
     if constexpr (Inside) {
+      const T* from = from_;
 #pragma unroll
-      for (int turn = 0; turn < kTurns; ++turn)
-        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from_ + turn * stride GROUT_HERE);
+      for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride))
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
     } else {
       const int along = valid_along(source), across = valid_across(source);
       if (across == kTile<1 - kAxis> - Ownership::vector_at(thread_, 0)[1 - kAxis]) {  // cut along the vectors only
         const T* from = along > 0 ? from_ : source.data;
         const int64_t step = along > 0 ? stride : 0;
 #pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn)
-          ptx::cp_async<16>(to + turn * kStep * sizeof(T), from + turn * step, static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
+        for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + step))
+          ptx::cp_async<16>(to + turn * kStep * sizeof(T), from, static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
       } else if (along == 0 || along == V) {
+        const T* from = from_;
 #pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
+        for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride)) {
           const bool outside = along == 0 || turn * kAcross >= across;
-          ptx::cp_async_or_zeros(to + turn * kStep * sizeof(T), outside ? source.data : from_ + turn * stride, outside GROUT_HERE);
+          ptx::cp_async_or_zeros(to + turn * kStep * sizeof(T), outside ? source.data : from, outside GROUT_HERE);
         }
       } else {
 #pragma unroll 1

@@ -66,13 +66,9 @@ int run(int argc, char** argv) {
 
   DeviceBuffer sink(4);
   constexpr int kIterations = 4096;
-  BenchOptions warm = options;
-  warm.cold = false;
-  const Timing top = Bench(warm).compare({{"mma.sync ceiling", [&](cudaStream_t s) {
-                                             ceiling_kernel<<<device.sms, 256, 0, s>>>(1, kIterations, sink.as<float>());
-                                           }}})[0];
-  const double ceiling = ceiling_flops(device.sms, kIterations) / top.us * 1e-6;
-  std::printf("mma.sync ceiling, registers only, random data: %.1f TFLOP/s\n", ceiling);
+  const BenchEntry ceiling = {"mma.sync ceiling", [&](cudaStream_t s) {
+                                ceiling_kernel<<<device.sms, 256, 0, s>>>(1, kIterations, sink.as<float>());
+                              }};
 
   // Padding brings a pitch to a multiple of 8 elements; without it the pitch is the row.
   std::vector<Case> cases = {
@@ -115,18 +111,38 @@ int run(int argc, char** argv) {
         ++wrong;
         continue;
       }
+      // Ragged shapes are also paired with the aligned neighbour: the next multiples of 64, full tiles.
+      const bool ragged = std::string(shape.note).find("ragged") != std::string::npos;
+      const auto up = [&](int64_t x) { return ragged ? (x + 63) / 64 * 64 : 1; };
+      const int64_t m2 = up(shape.m), n2 = up(shape.n), k2 = up(shape.k);
+      const GemmFixture neighbour(stored(ElementType::bf16, m2, k2, ta), stored(ElementType::bf16, k2, n2, tb),
+                                  stored(ElementType::bf16, m2, n2), 1, 0, Fill{false, static_cast<uint64_t>(seed), 4});
+      GemmArguments g2 = g;
+      g2.m = m2, g2.n = n2, g2.k = k2, g2.a = neighbour.device_a.data(), g2.b = neighbour.device_b.data(), g2.d = neighbour.device_c.data();
+      g2.lda = ta ? m2 : k2, g2.ldb = tb ? k2 : n2, g2.ldc = n2;
       std::vector<BenchEntry> entries = {
           {"cublas", [&](cudaStream_t s) { require(cublas_gemm(a, f.device_a.data(), b, f.device_b.data(), c, f.device_c.data(), 1, 0, s)); }},
           {"gemm_mma", [&](cudaStream_t s) { require(gemm(g, s)); }}};
-      const double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-      BenchOptions here = options;
+      const auto flops_of = [](int64_t m, int64_t n, int64_t k) { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); };
+      const double flops = flops_of(shape.m, shape.n, shape.k);
       if (flops < 2e9 && !cold)
         for (BenchEntry& entry : entries) entry = as_graph(entry, 20);
-      const std::vector<Timing> t = Bench(here).compare(entries);
+      if (!cold) entries.push_back(ceiling);
+      if (ragged) entries.push_back({"aligned neighbour", [&](cudaStream_t s) { require(gemm(g2, s)); }});
+      const std::vector<Timing> t = Bench(options).compare(entries);
       const std::string label = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + " " + name;
-      std::printf("%-22s %-16s %-8s %3dx%-3d cublas %9.2f us %6.1f TF | ours %9.2f us %6.1f TF, %4.1f%% of ceiling | %.3fx [%.3f, %.3f]\n",
-                  label.c_str(), shape.note, gemm_path_name(choice.path), choice.tile_m, choice.tile_n, t[0].us, flops / t[0].us * 1e-6, t[1].us,
-                  flops / t[1].us * 1e-6, 100 * flops / t[1].us * 1e-6 / ceiling, t[1].speed_up.median, t[1].speed_up.low, t[1].speed_up.high);
+      std::printf("%-18s %-15s %-7s %dx%dx%d cublas %.2f us %.1f TF | ours %.2f us %.1f TF | %.3fx [%.3f, %.3f]", label.c_str(), shape.note,
+                  gemm_path_name(choice.path), choice.tile_m, choice.tile_n, choice.tile_k, t[0].us, flops / t[0].us * 1e-6, t[1].us,
+                  flops / t[1].us * 1e-6, t[1].speed_up.median, t[1].speed_up.low, t[1].speed_up.high);
+      // Rates relative to another entry, round by round.
+      const auto share = [&](const char* what, const Timing& other, double other_flops) {
+        const Ratio r = paired_ratio(other.round_us, t[1].round_us);
+        std::printf(" | %.3f [%.3f, %.3f] of %s %.1f TF", r.median * flops / other_flops, r.low * flops / other_flops, r.high * flops / other_flops, what,
+                    other_flops / other.us * 1e-6);
+      };
+      if (!cold) share("ceiling", t[2], ceiling_flops(device.sms, kIterations));
+      if (ragged) share("aligned", t.back(), flops_of(m2, n2, k2));
+      std::printf("\n");
       std::fflush(stdout);
       if (t[1].speed_up.median < worst) worst = t[1].speed_up.median, worst_shape = label;
     }
