@@ -66,7 +66,7 @@ template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, false
 };
 
 // A ring of stages. The epilogue's strips, 8 rows a warp, share the last stage, which the next tile's first copies leave
-// alone. They are padded by 8 floats, so that the 8 rows of an accumulator atom start in different banks.
+// alone. Rows are padded by 8 floats, so that the pairs of four successive rows fill the 32 banks.
 template <class T, class Tile> struct GemmMmaStorage {
   static constexpr int strip_rows = 8, strip_columns = Tile::n / Tile::warps_n, strip_pitch = strip_columns + 8;
   struct Stage {
