@@ -94,7 +94,24 @@ __global__ void __launch_bounds__(CropTile<T>::threads) copy_bounded_kernel(cons
 }
 
 namespace detail {
-template <class T> Status crop_launch(const CropArguments& g, cudaStream_t stream) {
+// Addresses that a strided matrix touches, in 128 bits: strides are the caller's and may be anything.
+struct CropSpan {
+  __int128 low = 0, high = 0;
+};
+// False where the span is longer than 2^62 bytes.
+inline bool crop_span(uintptr_t base, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, size_t bytes, CropSpan& span) {
+  span.low = span.high = static_cast<__int128>(base);
+  if (rows == 0 || cols == 0) return true;
+  const __int128 reaches[] = {static_cast<__int128>(rows - 1) * row_stride, static_cast<__int128>(cols - 1) * col_stride};
+  for (const __int128 reach : reaches) {
+    if (reach > INT64_MAX / 16 || reach < -(INT64_MAX / 16)) return false;
+    (reach < 0 ? span.low : span.high) += reach * static_cast<__int128>(bytes);
+  }
+  span.high += static_cast<__int128>(bytes);
+  return true;
+}
+
+template <class T> Status crop_launch(const CropArguments& g, int sms, cudaStream_t stream) {
   using Tile = CropTile<T>;
   const CropParameters<T> p = {static_cast<const T*>(g.source), g.source_rows, g.source_cols, g.row_stride, g.col_stride,
                                g.origin, static_cast<T*>(g.destination), g.rows, g.cols, g.ld};
@@ -103,14 +120,14 @@ template <class T> Status crop_launch(const CropArguments& g, cudaStream_t strea
   void (*kernel)(CropParameters<T>) = unit ? (wide ? &copy_bounded_kernel<T, true, true> : &copy_bounded_kernel<T, true, false>)
                                            : (wide ? &copy_bounded_kernel<T, false, true> : &copy_bounded_kernel<T, false, false>);
   const int64_t tiles = ((g.rows + Tile::rows - 1) / Tile::rows) * ((g.cols + Tile::cols - 1) / Tile::cols);
-  constexpr int64_t kMaxGrid = 0x7fffffff;
-  return launch(kernel, dim3(static_cast<unsigned>(tiles < kMaxGrid ? tiles : kMaxGrid)), dim3(Tile::threads),
+  const int64_t resident = int64_t{sms} * 8;  // blocks that run at once; each walks tiles until none is left
+  return launch(kernel, dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)), dim3(Tile::threads),
                 sizeof(typename Tile::Storage), stream, p);
 }
 }  // namespace detail
 
-// Refuses what `crop` cannot do; device-independent.
-inline Status crop_check(const CropArguments& g) {
+// Refuses extents, pitches and origins that `crop` cannot do, whatever the addresses.
+inline Status crop_check_extents(const CropArguments& g) {
   const auto text = [](int64_t value) { return std::to_string(value); };
   if (g.source_rows < 0 || g.source_cols < 0 || g.rows < 0 || g.cols < 0)
     return invalid("extents must be at least 0: source " + text(g.source_rows) + "x" + text(g.source_cols) + ", rectangle " +
@@ -118,35 +135,36 @@ inline Status crop_check(const CropArguments& g) {
   if (g.ld < g.cols)
     return invalid("destination pitch " + text(g.ld) + " is smaller than its row of " + text(g.cols) +
                    " elements: rows would overlap");
+  detail::CropSpan span;
+  if (!detail::crop_span(0, g.source_rows, g.source_cols, g.row_stride, g.col_stride, element_bytes(g.type), span))
+    return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " + text(g.row_stride) +
+                   "," + text(g.col_stride) + " exceeds 62-bit addresses");
+  if (!detail::crop_span(0, g.rows, g.cols, g.ld, 1, element_bytes(g.type), span))
+    return invalid("the destination of " + text(g.rows) + " rows with pitch " + text(g.ld) + " exceeds 62-bit addresses");
+  int64_t last_row, last_col;
+  if (__builtin_add_overflow(g.origin.row, g.rows, &last_row) || __builtin_add_overflow(g.origin.col, g.cols, &last_col) ||
+      last_row > INT64_MAX - 4096 || last_col > INT64_MAX - 4096)
+    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle exceeds 63 bits");
+  return {};
+}
+
+// Refuses what `crop` cannot do; device-independent.
+inline Status crop_check(const CropArguments& g) {
+  if (Status status = crop_check_extents(g); !status) return status;
   if (g.rows == 0 || g.cols == 0) return {};
   const bool reads = g.source_rows > 0 && g.source_cols > 0;
   if (g.destination == nullptr) return invalid("the destination is null but would be written");
   if (reads && g.source == nullptr) return invalid("the source is null but would be read");
-  const auto bytes = static_cast<int64_t>(element_bytes(g.type));
-  if (reinterpret_cast<uintptr_t>(g.destination) % static_cast<uintptr_t>(bytes) != 0 ||
-      reinterpret_cast<uintptr_t>(g.source) % static_cast<uintptr_t>(bytes) != 0)
+  const size_t bytes = element_bytes(g.type);
+  const auto from = reinterpret_cast<uintptr_t>(g.source), to = reinterpret_cast<uintptr_t>(g.destination);
+  if (to % bytes != 0 || (reads && from % bytes != 0))
     return invalid(std::string("source or destination is not aligned to its ") + element_name(g.type) + " elements");
-  // Spans in 128 bits: strides are the caller's and may be anything.
-  const auto span = [&](const void* base, int64_t rows, int64_t cols, int64_t rs, int64_t cs, __int128& low, __int128& high) {
-    low = high = static_cast<__int128>(reinterpret_cast<uintptr_t>(base));
-    for (const __int128 reach : {static_cast<__int128>(rows - 1) * rs * bytes, static_cast<__int128>(cols - 1) * cs * bytes})
-      (reach < 0 ? low : high) += reach;
-    high += bytes;
-    return low >= 0 && high <= (static_cast<__int128>(1) << 63);
-  };
-  __int128 source_low = 0, source_high = 0, low = 0, high = 0;
-  if (!span(g.destination, g.rows, g.cols, g.ld, 1, low, high))
-    return invalid("the destination of " + text(g.rows) + " rows with pitch " + text(g.ld) + " exceeds 63-bit addresses");
   if (!reads) return {};
-  if (!span(g.source, g.source_rows, g.source_cols, g.row_stride, g.col_stride, source_low, source_high))
-    return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " + text(g.row_stride) +
-                   "," + text(g.col_stride) + " exceeds 63-bit addresses");
-  if (low < source_high && source_low < high)
+  detail::CropSpan source, destination;
+  (void)detail::crop_span(from, g.source_rows, g.source_cols, g.row_stride, g.col_stride, bytes, source);
+  (void)detail::crop_span(to, g.rows, g.cols, g.ld, 1, bytes, destination);
+  if (destination.low < source.high && source.low < destination.high)
     return invalid("source and destination overlap: crop reads and writes in no stated order");
-  int64_t last;
-  if (__builtin_add_overflow(g.origin.row, g.rows, &last) || __builtin_add_overflow(g.origin.col, g.cols, &last) ||
-      last > INT64_MAX - 4096)
-    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle exceeds 63 bits");
   return {};
 }
 
@@ -162,9 +180,9 @@ inline Status crop(const CropArguments& g, cudaStream_t stream) {
                        "." + std::to_string(device.minor));
   if (g.rows == 0 || g.cols == 0) return {};
   switch (g.type) {
-    case ElementType::bf16: return detail::crop_launch<bf16>(g, stream);
-    case ElementType::f16: return detail::crop_launch<f16>(g, stream);
-    default: return detail::crop_launch<float>(g, stream);
+    case ElementType::bf16: return detail::crop_launch<bf16>(g, device.sms, stream);
+    case ElementType::f16: return detail::crop_launch<f16>(g, device.sms, stream);
+    default: return detail::crop_launch<float>(g, device.sms, stream);
   }
 }
 

@@ -96,10 +96,17 @@ template <class T, bool TransA, bool TransB> struct GemmVariants {
 inline constexpr int64_t kMaxExtent = int64_t{1} << 35;
 inline std::string text(int64_t value) { return std::to_string(value); }
 
-// Bytes that a batched row-major matrix touches.
+// Bytes between the first and the last that a batched row-major matrix touches, and how they lie if it is only one matrix.
 struct ByteRange {
   uintptr_t begin = 0, end = 0;
-  bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+  uint64_t pitch = 0, row = 0;  // of one matrix; 0: several
+  // Neighbouring columns of one wide matrix do not overlap, though their ranges do.
+  bool overlaps(const ByteRange& other) const {
+    if (begin >= other.end || other.begin >= end) return false;
+    if (pitch == 0 || pitch != other.pitch) return true;
+    const uint64_t on = begin <= other.begin ? (other.begin - begin) % pitch : (pitch - (begin - other.begin) % pitch) % pitch;
+    return on < row || on + other.row > pitch;
+  }
 };
 // False where an address would not fit 63 bits.
 inline bool byte_range(const void* base, int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t batch_stride,
@@ -113,6 +120,7 @@ inline bool byte_range(const void* base, int64_t rows, int64_t cols, int64_t ld,
   const auto start = reinterpret_cast<uintptr_t>(base);
   const int64_t before = last_batch < 0 ? -last_batch : 0, after = last_batch < 0 ? last : last + last_batch;
   range = {start - static_cast<uintptr_t>(before) * bytes, start + static_cast<uintptr_t>(after) * bytes};
+  if (batch == 1) range.pitch = static_cast<uint64_t>(ld) * bytes, range.row = static_cast<uint64_t>(cols) * bytes;
   return true;
 }
 

@@ -78,8 +78,11 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);
   }
-  std::printf("path: %s (%s), tile %dx%dx%d, %lld tiles\n", gemm_path_name(choice.path), choice.reason, choice.tile_m,
-              choice.tile_n, choice.tile_k, static_cast<long long>(choice.tiles));
+  if (choice.tiles == 0)
+    std::printf("path: none, there is nothing to compute\n");
+  else
+    std::printf("path: %s (%s), tile %dx%dx%d, %lld tile%s\n", gemm_path_name(choice.path), choice.reason, choice.tile_m, choice.tile_n,
+                choice.tile_k, static_cast<long long>(choice.tiles), choice.tiles == 1 ? "" : "s");
   const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch);
   const Comparison comparison = verify_gemm(fixture, m * n * k * batch, "gemm_mma");
   RunResult result{.pass = comparison.pass(), .kernel = "mma", .device = kSimulatedBuild ? "sim" : "gpu",

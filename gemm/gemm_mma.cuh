@@ -20,7 +20,7 @@
 // rejects       nothing: what it cannot do is refused by the host entry, gemm.cuh.
 // verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
-#include "common/copy.cuh"
+#include "common/walk.cuh"
 
 namespace grout {
 
@@ -59,7 +59,8 @@ template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, true>
   using Layout = decltype(compose(SwizzleT{}, row_major(shape(Int<Extent>{}, Int<K>{}))));
 };
 template <class T, int Extent, int K> struct GemmOperandTile<T, Extent, K, false> {
-  static_assert(Extent * sizeof(T) % 128 == 0, "m-major operand tile: a column must fill whole 128-byte bank lines");
+  static_assert(Extent * sizeof(T) % 128 == 0 && (Extent & (Extent - 1)) == 0,
+                "m-major operand tile: a column must fill whole 128-byte bank lines, a power of two of them");
   static constexpr int kChunkBits = 4 - detail::log2_exact(sizeof(T));
   static constexpr int kColumnBits = detail::log2_exact(Extent);
   using Layout = decltype(compose(Swizzle<3, kChunkBits, kColumnBits - kChunkBits>{}, col_major(shape(Int<Extent>{}, Int<K>{}))));
@@ -114,11 +115,16 @@ template <class T, int Extent, int K, bool KMajor, bool IsA, int Patch> struct G
   uint32_t lane_offset;
   GROUT_DEVICE GemmFragmentReader(int first, int lane) : lane_offset(offset(lane, first, 0, 0)) {}
 
-  // Piece `piece` at k step `step`; `tile` is the shared address of the operand's tile, a multiple of 128. Warp.
+  // Address of the row that this lane gives to ldmatrix; `tile` is the shared address of the operand's tile, a multiple of
+  // 128. Two forms of the same sum: each keeps few addresses alive, and steps that fold into the instruction.
+  GROUT_DEVICE uint32_t row(uint32_t tile, int piece, int step) const {
+    const uint32_t first = tile + lane_offset;
+    return KMajor ? (first ^ xor_of(piece, step)) + plus_of(piece, step) : (first + plus_of(piece, step)) ^ xor_of(piece, step);
+  }
+  // Piece `piece` at k step `step`. Warp.
   GROUT_DEVICE void load(uint32_t (&r)[4], uint32_t tile, int piece, int step) const {
-    const uint32_t first = tile + lane_offset, swizzled = xor_of(piece, step), plus = plus_of(piece, step);
-    if constexpr (KMajor) ptx::ldmatrix_x4(r, (first ^ swizzled) + plus);
-    else ptx::ldmatrix_x4_trans(r, (first + plus) ^ swizzled);  // the same, with one address alive for each step
+    if constexpr (KMajor) ptx::ldmatrix_x4(r, row(tile, piece, step));
+    else ptx::ldmatrix_x4_trans(r, row(tile, piece, step));
   }
 };
 

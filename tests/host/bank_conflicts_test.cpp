@@ -99,7 +99,7 @@ void expect_reader() {
   constexpr int kExtent = IsA ? Tile::m : Tile::n, kWarps = IsA ? Tile::warps_m : Tile::warps_n;
   constexpr int kPatch = kExtent / kWarps, kPieces = kPatch / 16;
   using Layout = typename GemmOperandTile<T, kExtent, Tile::k, KMajor>::Layout;
-  using Reader = GemmFragmentReader<T, kExtent, Tile::k, KMajor, IsA, kPieces>;
+  using Reader = GemmFragmentReader<T, kExtent, Tile::k, KMajor, IsA, kPatch>;
   for (int warp = 0; warp < kWarps; ++warp) {
     for (int piece = 0; piece < kPieces; ++piece) {
       for (int step = 0; step < Tile::k / 16; ++step) {
@@ -114,9 +114,7 @@ void expect_reader() {
           (KMajor ? mn : k) += row;
           const int64_t expected = 2 * Layout{}(mn, k);
           const Reader reader(warp * kPatch, lane);
-          const int64_t read =
-              KMajor ? reader.offset[step] + piece * 16 * Tile::k * 2 : reader.offset[piece] + step * 16 * kExtent * 2;
-          ASSERT_EQ(read, expected) << "warp " << warp << " lane " << lane << " piece " << piece << " step " << step;
+          ASSERT_EQ(reader.row(0, piece, step), expected) << "warp " << warp << " lane " << lane << " piece " << piece << " step " << step;
           phase[row] = expected;
           if (row == 7) {
             ASSERT_EQ(ways(phase), 1);

@@ -207,6 +207,19 @@ TEST(GemmCheck, Batches) {
       {"D overlaps"});
 }
 
+// Columns of one wide matrix lie between one another's rows.
+TEST(GemmCheck, NeighbouringColumnsDoNotOverlap) {
+  const auto beside = [](int64_t elements) {  // A is 5 x 9 in rows of 40; D, 5 x 7, starts so many elements from A
+    return [=](Problem& p) {
+      p.g.lda = 40, p.g.ldc = 40, p.g.beta = 0, p.g.c = nullptr;
+      p.g.a = p.at(0);
+      p.g.d = p.at(0) + 2 * elements;
+    };
+  };
+  for (const int64_t apart : {9, 10, 33, 33 + 40, -7, -31, -7 - 40, 9 - 80}) expect_accepted(beside(apart));
+  for (const int64_t apart : {0, 1, 8, 34, 39, 40, 48, -6, -1, -32, -40, 8 - 80}) expect_refused(beside(apart), {"D overlaps A"});
+}
+
 TEST(GemmCheck, ManyMatrices) {  // more than a grid's y or z could count
   for (const int64_t batch : {int64_t{65535}, int64_t{65536}, int64_t{1} << 33})
     expect_accepted([=](Problem& p) {
