@@ -153,15 +153,15 @@ Shown show_swizzle(const std::string& name, int span) {
 }
 
 // One operand tile of the GEMM: the byte and the 16-byte bank column at which each chunk of 8 neighbours lies.
-template <int Extent, bool KMajor>
+template <int Extent, int kK, bool KMajor>
 Shown show_gemm_tile(const std::string& name, const std::string& mn) {
-  constexpr int kK = 32, kRows = KMajor ? Extent : kK, kChunks = (KMajor ? kK : Extent) / 8;
+  constexpr int kRows = KMajor ? Extent : kK, kChunks = (KMajor ? kK : Extent) / 8;
   using Layout = typename GemmOperandTile<bf16, Extent, kK, KMajor>::Layout;
   constexpr int kLines = Extent * kK * 2 / 128, kShownLines = kLines < 32 ? kLines : 32;
   const std::string rows = KMajor ? mn : "k", along = KMajor ? "k" : mn;
   Shown shown{
       name,
-      "GEMM operand tile " + mn + " x k = " + text(Extent) + " x 32, 16-bit elements, contiguous along " + along,
+      "GEMM operand tile " + mn + " x k = " + text(Extent) + " x " + text(kK) + ", 16-bit elements, contiguous along " + along,
       {"ldmatrix reads chunks of eight successive " + rows + " at a time: they lie in eight different bank columns"},
       {},
       {rows, along + " chunk"},
@@ -433,17 +433,21 @@ struct Entry {
   std::string name, about;
   std::function<Shown(const std::string&)> make;
 };
-template <int Extent>
-void add_gemm_tiles(std::vector<Entry>& list) {
-  const std::string end = "." + text(Extent), size = text(Extent) + " x 32, 16-bit: byte and bank column of each chunk";
-  list.push_back({"gemm.a.k-major" + end, "GEMM tile of A (layouts nn, nt), " + size,
-                  [](auto& n) { return show_gemm_tile<Extent, true>(n, "m"); }});
-  list.push_back({"gemm.a.m-major" + end, "GEMM tile of A (tn, tt), " + size,
-                  [](auto& n) { return show_gemm_tile<Extent, false>(n, "m"); }});
-  list.push_back({"gemm.b.k-major" + end, "GEMM tile of B (nt, tt), " + size,
-                  [](auto& n) { return show_gemm_tile<Extent, true>(n, "n"); }});
-  list.push_back({"gemm.b.n-major" + end, "GEMM tile of B (nn, tn), " + size,
-                  [](auto& n) { return show_gemm_tile<Extent, false>(n, "n"); }});
+// The tiles of the kernels that gemm/gemm.cuh chooses from.
+template <int Extent, int K>
+void add_gemm_tiles(std::vector<Entry>& list, bool of_a) {
+  const std::string size = text(Extent) + "x" + text(K), end = "." + size;
+  const std::string about = ", " + size + ", 16-bit: byte and bank column of each chunk";
+  if (of_a) {
+    list.push_back({"gemm.a.k-major" + end, "GEMM tile of A (layouts nn, nt)" + about,
+                    [](auto& n) { return show_gemm_tile<Extent, K, true>(n, "m"); }});
+    list.push_back({"gemm.a.m-major" + end, "GEMM tile of A (tn, tt)" + about,
+                    [](auto& n) { return show_gemm_tile<Extent, K, false>(n, "m"); }});
+  }
+  list.push_back({"gemm.b.k-major" + end, "GEMM tile of B (nt, tt)" + about,
+                  [](auto& n) { return show_gemm_tile<Extent, K, true>(n, "n"); }});
+  list.push_back({"gemm.b.n-major" + end, "GEMM tile of B (nn, tn)" + about,
+                  [](auto& n) { return show_gemm_tile<Extent, K, false>(n, "n"); }});
 }
 template <int Count>
 void add_ldmatrix(std::vector<Entry>& list) {
@@ -478,7 +482,8 @@ std::vector<Entry> entries() {
                   [](auto& n) { return show_swizzle<Swizzle64B<uint8_t>>(n, 64); }});
   list.push_back({"swizzle.128B", "16-byte chunks of a swizzled row",
                   [](auto& n) { return show_swizzle<Swizzle128B<uint8_t>>(n, 128); }});
-  add_gemm_tiles<64>(list), add_gemm_tiles<128>(list), add_gemm_tiles<256>(list);
+  add_gemm_tiles<64, 32>(list, true), add_gemm_tiles<128, 32>(list, true), add_gemm_tiles<128, 64>(list, true);
+  add_gemm_tiles<256, 64>(list, false);
   return list;
 }
 constexpr const char* kCopyForm = "copy.RxC.TYPE[.tTHREADS]";
@@ -536,7 +541,7 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   const auto found =
-      std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.name == name || e.name == name + ".128"; });
+      std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.name == name || e.name == name + ".128x64"; });
   if (found != list.end()) {
     shown = found->make(name);
   } else if (is_copy) {

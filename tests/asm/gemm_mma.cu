@@ -5,10 +5,10 @@
 #include "gemm/gemm_mma.cuh"
 
 namespace grout {
-template __global__ void gemm_mma_kernel<bf16, false, true, GemmPath::aligned, GemmMmaTile<128, 256, 2, 4, 4>>(
+template __global__ void gemm_mma_kernel<bf16, false, true, GemmPath::aligned, GemmMmaTile<128, 256, 64, 2, 4, 3>>(
     GemmMmaParameters<bf16>);
-template __global__ void gemm_mma_kernel<bf16, true, false, GemmPath::bounded, GemmMmaTile<128, 128, 2, 2, 4>>(
+template __global__ void gemm_mma_kernel<bf16, true, false, GemmPath::bounded, GemmMmaTile<128, 128, 64, 2, 2, 3>>(
     GemmMmaParameters<bf16>);
-template __global__ void gemm_mma_kernel<f16, false, false, GemmPath::realign, GemmMmaTile<128, 128, 2, 4, 4>>(
+template __global__ void gemm_mma_kernel<f16, false, false, GemmPath::realign, GemmMmaTile<128, 128, 32, 2, 4, 4>>(
     GemmMmaParameters<f16>);
 }  // namespace grout

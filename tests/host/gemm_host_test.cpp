@@ -130,7 +130,8 @@ TEST(GemmCheck, Alignment) {
 
 TEST(GemmCheck, Overflow) {
   expect_refused([](Problem& p) { p.g.lda = int64_t{1} << 61; }, {"A", "lda=2305843009213693952", "63-bit"});
-  expect_refused([](Problem& p) { p.g.m = p.g.k = int64_t{1} << 40, p.g.lda = int64_t{1} << 40; }, {"63-bit"});
+  expect_refused([](Problem& p) { p.g.m = p.g.k = int64_t{1} << 35, p.g.lda = int64_t{1} << 35; }, {"63-bit"});
+  expect_refused([](Problem& p) { p.g.m = int64_t{1} << 36; }, {"2^35", "M=68719476736", "N=7", "K=3"});
   expect_refused([](Problem& p) { p.g.batch = int64_t{1} << 40, p.g.batch_a = int64_t{1} << 40; },
                  {"A", "1099511627776 matrices", "63-bit"});
   expect_refused([](Problem& p) { p.g.batch = 2, p.g.batch_a = INT64_MAX; }, {"A", "63-bit"});
@@ -209,15 +210,15 @@ TEST(GemmCheck, Batches) {
 
 // Columns of one wide matrix lie between one another's rows.
 TEST(GemmCheck, NeighbouringColumnsDoNotOverlap) {
-  const auto beside = [](int64_t elements) {  // A is 5 x 9 in rows of 40; D, 5 x 7, starts so many elements from A
+  const auto beside = [](int64_t elements) {  // A is 5 x 3 in rows of 40; D, 5 x 7, starts so many elements from A
     return [=](Problem& p) {
       p.g.lda = 40, p.g.ldc = 40, p.g.beta = 0, p.g.c = nullptr;
-      p.g.a = p.at(0);
-      p.g.d = p.at(0) + 2 * elements;
+      p.g.b = p.at(3);
+      p.g.a = p.at(1), p.g.d = p.at(1) + elements;
     };
   };
-  for (const int64_t apart : {9, 10, 33, 33 + 40, -7, -31, -7 - 40, 9 - 80}) expect_accepted(beside(apart));
-  for (const int64_t apart : {0, 1, 8, 34, 39, 40, 48, -6, -1, -32, -40, 8 - 80}) expect_refused(beside(apart), {"D overlaps A"});
+  for (const int64_t apart : {3, 10, 33, 43, 73, -7, -37, -47, -77}) expect_accepted(beside(apart));
+  for (const int64_t apart : {0, 1, 2, 34, 39, 40, 42, 74, -6, -1, -40, -38, -46, -78}) expect_refused(beside(apart), {"D overlaps A"});
 }
 
 TEST(GemmCheck, ManyMatrices) {  // more than a grid's y or z could count

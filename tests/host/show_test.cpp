@@ -191,25 +191,26 @@ TEST(ShowJson, Swizzles) {  // bits 4 and up of the byte address XOR bits 7 and 
   }
 }
 TEST(ShowJson, GemmTiles) {
-  for (const int64_t extent : {64, 128, 256}) {
-    const std::string end = "." + std::to_string(extent);
+  for (const auto& [extent, depth] : {std::pair<int64_t, int64_t>{64, 32}, {128, 32}, {128, 64}, {256, 64}}) {
+    const std::string end = "." + std::to_string(extent) + "x" + std::to_string(depth);
     for (const auto& [operand, mn] : {std::pair{"a", "m"}, std::pair{"b", "n"}}) {
+      if (extent == 256 && *operand == 'a') continue;  // no kernel has it
       const std::string head = std::string("gemm.") + operand + ".";
       expect_table((head + "k-major" + end).c_str(), {mn, "k chunk"}, {"byte", "bank column"},
-                   static_cast<size_t>(extent), 4,
-                   [](int64_t row, int64_t chunk) {  // rows of 64 bytes, two a line; the chunk XOR the line
-                     const int64_t byte = 64 * row + 16 * (chunk ^ (row / 2 % 4));
+                   static_cast<size_t>(extent), static_cast<size_t>(depth / 8),
+                   [&, depth = depth](int64_t row, int64_t chunk) {  // the chunk XOR the number of the 128-byte line
+                     const int64_t line = 2 * depth * row / 128, byte = 2 * depth * row + 16 * (chunk ^ (line % (depth / 8)));
                      return Integers{byte, byte / 16 % 8};
                    });
-      expect_table((head + mn + "-major" + end).c_str(), {"k", std::string(mn) + " chunk"}, {"byte", "bank column"}, 32,
-                   static_cast<size_t>(extent / 8),
-                   [&](int64_t k, int64_t chunk) {  // columns of whole lines; the chunk XOR k
+      expect_table((head + mn + "-major" + end).c_str(), {"k", std::string(mn) + " chunk"}, {"byte", "bank column"},
+                   static_cast<size_t>(depth), static_cast<size_t>(extent / 8),
+                   [&, extent = extent](int64_t k, int64_t chunk) {  // columns of whole lines; the chunk XOR k
                      const int64_t byte = 2 * extent * k + 16 * (chunk ^ (k % 8));
                      return Integers{byte, byte / 16 % 8};
                    });
     }
   }
-  EXPECT_EQ(json_of({"gemm.a.k-major"})["table"].list().size(), 128u);  // without an extent: 128
+  EXPECT_EQ(json_of({"gemm.a.k-major"})["table"].list().size(), 128u);  // without extents: 128x64
 }
 
 // The JSON of a copy against the plan that a kernel would use.
@@ -414,7 +415,7 @@ TEST(Show, EveryListedNameHasAllThreeForms) {
     EXPECT_EQ(svg.find("href"), std::string::npos);
     EXPECT_EQ(svg.find("url("), std::string::npos);
   }
-  EXPECT_EQ(names, 24);
+  EXPECT_EQ(names, 26);
   expect_well_formed(svg_of({"copy.8x16.bf16.t4", "--extents", "7,11", "--ld", "13", "--realign"}));
 }
 TEST(Show, TheNameMayStandAnywhere) {
@@ -431,7 +432,7 @@ void expect_refused(const std::vector<const char*>& words, std::initializer_list
 }
 TEST(Show, RefusesWithOneSentence) {
   expect_refused({"mma.m16n8k8.a"}, {"unknown name 'mma.m16n8k8.a'", "mma.m16n8k16.a", "ldmatrix.x4.trans",
-                                     "swizzle.128B", "gemm.a.k-major.64", "copy.RxC.TYPE", "exist"});
+                                     "swizzle.128B", "gemm.a.k-major.64x32", "copy.RxC.TYPE", "exist"});
   for (const char* name : {"copy", "copy.64x32", "copy.64.bf16", "copy.0x8.bf16", "copy.8x8.f64", "copy.8x8.bf16.256",
                            "copy.8x8.bf16.t0", "copy.8x-8.bf16", "copy.8x8.bf16.t1.x", "Swizzle.128B"})
     expect_refused({name}, {"unknown name", name});
