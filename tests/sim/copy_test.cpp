@@ -239,7 +239,7 @@ TEST_F(Copy, CropRefusalsTouchNothing) {
       {[](CropArguments& g) { g.destination = nullptr; }, {"destination"}},
       {[](CropArguments& g) { g.source = static_cast<const char*>(g.source) + 1; }, {"bf16"}},
       {[](CropArguments& g) { g.source = g.destination; }, {"overlap"}},
-      {[](CropArguments& g) { g.row_stride = INT64_MAX / 2; }, {"63"}},
+      {[](CropArguments& g) { g.row_stride = INT64_MAX / 2; }, {"62"}},
       {[](CropArguments& g) { g.origin.row = INT64_MAX; }, {"origin"}},
   };
   for (const Refusal& refusal : refusals) {
