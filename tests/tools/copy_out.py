@@ -20,7 +20,7 @@ parser.add_argument("--nvcc", default="")
 parser.add_argument("--host-compiler", default="g++")
 options = parser.parse_args()
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FORBIDDEN = re.compile(r"^common/(args|check|check_gpu|bench)\.|^common/sim/")
+FORBIDDEN = re.compile(r"^common/(args|check|check_gpu|bench|verify)\.|^common/sim/")
 cases = Cases("copy_out")
 
 
