@@ -4,6 +4,13 @@
 
 namespace grout {
 
+// What a walk does about the source's end.
+enum class Edge {
+  inside,        // the tile lies inside
+  sides_unused,  // across the walk it may not, and nobody uses what lies outside: any values from inside the source's rows
+  zeros,         // zeros outside, everywhere
+};
+
 // Copies tile after tile along one axis of a source, as the main loop of a GEMM does, from its start on: the same result as
 // copy_async at every step, a few instructions a vector. `side`: number of the row of tiles walked, across the walk. Needs
 // positive source strides, one along the vectors, and, unless the plan realigns, an aligned source (is_aligned_source);
@@ -40,32 +47,39 @@ template <class Plan, int WalkAxis> class TileWalk {
   template <class Source> GROUT_DEVICE TileWalk(const Source& source, int side, int thread) : side_(side), thread_(thread) {
     const auto c = Ownership::vector_at(thread, 0);
     to_ = static_cast<uint32_t>(place(c) * sizeof(T));
-    from_ = source.data + source.layout(here().row + c[0], here().col + c[1]);
+    // A vector that lies outside across the walk would never be read: let it start where the tile does.
+    const bool outside = left<1 - WalkAxis>(source) == 0;
+    from_ = source.data + source.layout(here().row + (outside && WalkAxis == 1 ? 0 : c[0]), here().col + (outside && WalkAxis == 0 ? 0 : c[1]));
   }
   GROUT_DEVICE int side() const { return side_; }
 
-  // Starts copying the current tile to `shared`. Completion: as copy_async. `Inside`: the caller knows that the tile lies
-  // inside (tiles_inside, or Bounds::none), so that there is no branch in between.
-  template <bool Inside = Plan::options.bounds == Bounds::none, class Source>
-  GROUT_DEVICE void copy(const Source& source, T* shared GROUT_AT) const {
+  // Starts copying the current tile to `shared`. Completion: as copy_async. For Edge::inside and Edge::sides_unused the
+  // caller knows that the walk has not come to the end (tiles_inside): there is no branch in between.
+  template <Edge EdgeT, class Source> GROUT_DEVICE void copy(const Source& source, T* shared GROUT_AT) const {
     static_assert(Plan::options.misaligned != Misaligned::realign, "TileWalk: a plan that realigns has begin and finish");
     const uint32_t to = ptx::shared_address(shared GROUT_HERE) + to_;
     const int64_t stride = turn_stride(source);
-    if constexpr (Inside) {
-      const T* from = from_;
+    const T* from = from_;
+    if constexpr (EdgeT == Edge::inside || (EdgeT == Edge::sides_unused && kAxis != WalkAxis)) {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride))
         ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
+    } else if constexpr (EdgeT == Edge::sides_unused) {
+      const int across = valid_across(source);
+#pragma unroll
+      for (int turn = 0; turn < kTurns; ++turn) {
+        ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
+        from = ptx::opaque(from + ((turn + 1) * kAcross < across ? stride : 0));  // past the end: the same one again
+      }
     } else {
       const int along = valid_along(source), across = valid_across(source);
       if (across == kTile<1 - kAxis> - Ownership::vector_at(thread_, 0)[1 - kAxis]) {  // cut along the vectors only
-        const T* from = along > 0 ? from_ : source.data;
+        from = along > 0 ? from : source.data;
         const int64_t step = along > 0 ? stride : 0;
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + step))
           ptx::cp_async<16>(to + turn * kStep * sizeof(T), from, static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
       } else if (along == 0 || along == V) {
-        const T* from = from_;
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride)) {
           const bool outside = along == 0 || turn * kAcross >= across;
@@ -81,10 +95,16 @@ template <class Plan, int WalkAxis> class TileWalk {
       }
     }
   }
-  // How many tiles of the walk, from its first one on, lie inside the source. Uniform.
+  // Does the walk lie inside the source across its axis? Uniform.
+  template <class Source> GROUT_DEVICE bool side_is_inside(const Source& source) const {
+    return (int64_t{side_} + 1) * kTile<1 - WalkAxis> <= extent<1 - WalkAxis>(source);
+  }
+  // How many tiles of the walk, from its first one on, may be copied with Edge::inside where the side is inside, and with
+  // Edge::sides_unused where it is not: then at least one row or column of the source follows them, so that a vector which
+  // sticks out of a row ends before the source does. Uniform.
   template <class Source> GROUT_DEVICE int64_t tiles_inside(const Source& source) const {
-    const bool side_is_inside = (int64_t{side_} + 1) * kTile<1 - WalkAxis> <= extent<1 - WalkAxis>(source);
-    return side_is_inside ? extent<WalkAxis>(source) / kTile<WalkAxis> : 0;
+    const int64_t n = extent<WalkAxis>(source) - (side_is_inside(source) ? 0 : 1);
+    return n > 0 ? n / kTile<WalkAxis> : 0;
   }
 
   // The same in two halves for a plan that realigns, as begin_copy and finish_copy; a few instructions a vector where the

@@ -191,12 +191,15 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       .partial = Partial::zero_fill,
   };
   constexpr bool kRealign = Path == GemmPath::realign;
+  constexpr Edge kEdge = Path == GemmPath::aligned ? Edge::inside : Edge::zeros;
   using LayoutA = typename GemmOperandTile<T, Tile::m, Tile::k, kKMajorA>::Layout;
   using LayoutB = typename GemmOperandTile<T, Tile::n, Tile::k, kKMajorB>::Layout;
   using PlanA = CopyPlan<T, LayoutA, Tile::threads, kOptions>;
   using PlanB = CopyPlan<T, LayoutB, Tile::threads, kOptions>;
   using Sum = WarpTiled<MmaM16N8K16C, Tile::warps_m, Tile::warps_n, Tile::atoms_m, Tile::atoms_n>;
 
+  // Edge::sides_unused wants a test for each vector in the loop: where accumulators and addresses leave registers for them.
+  constexpr bool kSidesUnused = Sum::slots + 4 * (PlanA::Ownership::turns + PlanB::Ownership::turns) <= 176;
   using Storage = GemmMmaStorage<T, Tile>;
   auto& shared = dynamic_shared<Storage>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
@@ -236,7 +239,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
           walk_a.begin(from_a, flight_a, to.a), walk_b.begin(from_b, flight_b, to.b);
           walk_a.finish(from_a, flight_a, to.a), walk_b.finish(from_b, flight_b, to.b);
         } else {
-          walk_a.copy(from_a, to.a), walk_b.copy(from_b, to.b);
+          walk_a.template copy<kEdge>(from_a, to.a), walk_b.template copy<kEdge>(from_b, to.b);
         }
         walk_a.advance(from_a), walk_b.advance(from_b);
       }
@@ -280,13 +283,13 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
     int read = 0, write = kStages - 1;
     [[maybe_unused]] VectorsInFlight<PlanA> flight_a;
     [[maybe_unused]] VectorsInFlight<PlanB> flight_b;
-    // k-tiles first .. last - 1. `Inside`: each of them starts copies of a k-tile that lies inside both operands, so that
-    // nothing is tested and the copies mix with the products; otherwise copies are tested, and there may be none.
-    const auto multiply_tiles = [&](auto is_inside, int first, int last) {
-      constexpr bool Inside = decltype(is_inside)::value;
+    // k-tiles first .. last - 1. With Edge::zeros copies are tested, and there may be none. With the others each k-tile
+    // starts copies of one that needs no test, and they mix with the products.
+    const auto multiply_tiles = [&](auto edge, int first, int last) {
+      constexpr Edge kHere = decltype(edge)::value;
 #pragma unroll 1
       for (int t = first; t < last; ++t) {
-        const bool more = Inside || t + kStages - 1 < tiles_k;
+        const bool more = kHere != Edge::zeros || t + kStages - 1 < tiles_k;
         auto& to = shared.stage[write];
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
@@ -300,11 +303,11 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
           constexpr int kStepB = kSteps > 2 ? 1 : 0;
           if (step == 0 && more) {
             if constexpr (kRealign) walk_a.begin(from_a, flight_a, to.a);
-            else walk_a.template copy<Inside>(from_a, to.a);
+            else walk_a.template copy<kHere>(from_a, to.a);
           }
           if (step == kStepB && more) {
             if constexpr (kRealign) walk_b.begin(from_b, flight_b, to.b);
-            else walk_b.template copy<Inside>(from_b, to.b);
+            else walk_b.template copy<kHere>(from_b, to.b);
           }
           if (step == kStepB) commit_copies();
           multiply(step % 2);
@@ -316,13 +319,21 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
         write = write + 1 == kStages ? 0 : write + 1;
       }
     };
-    int inside = 0;
+    int untested = 0;
     if constexpr (!kRealign) {
-      const int64_t inside_a = walk_a.tiles_inside(from_a), inside_b = walk_b.tiles_inside(from_b), both = inside_a < inside_b ? inside_a : inside_b;
-      inside = both < kStages ? 0 : static_cast<int>(both) - (kStages - 1);  // copies run that much ahead
-      multiply_tiles(std::true_type{}, 0, inside);
+      const int64_t inside_a = walk_a.tiles_inside(from_a), inside_b = walk_b.tiles_inside(from_b);
+      const int64_t both = inside_a < inside_b ? inside_a : inside_b;
+      untested = both < kStages ? 0 : static_cast<int>(both) - (kStages - 1);  // copies run that much ahead
+      if (Path == GemmPath::aligned || (walk_a.side_is_inside(from_a) && walk_b.side_is_inside(from_b))) {
+        multiply_tiles(std::integral_constant<Edge, Edge::inside>{}, 0, untested);
+      } else if constexpr (Path != GemmPath::aligned && kSidesUnused) {
+        // Rows of A past M, columns of B past N become rows and columns of D that nobody stores: their values are free.
+        multiply_tiles(std::integral_constant<Edge, Edge::sides_unused>{}, 0, untested);
+      } else {
+        untested = 0;
+      }
     }
-    multiply_tiles(std::false_type{}, inside, tiles_k);
+    multiply_tiles(std::integral_constant<Edge, Edge::zeros>{}, untested, tiles_k);
     wait_copies<0>();
     __syncthreads();  // all warps have left the ring: the next tile's first copies run beside this tile's epilogue
     constexpr int kColumns = Storage::strip_columns, kPitch = Storage::strip_pitch;
