@@ -55,6 +55,38 @@ bool right(const GemmCase& x, GemmChosen* chosen = nullptr) {
 
 int64_t small_tiles(const GemmCase& x) { return (x.m + 63) / 64 * ((x.n + 63) / 64) * x.batch; }
 
+// Tiles that stick out of M or N, with many k-tiles before the end of K and a ragged or full last one: in every layout and
+// tile, vectors that leave their row must neither read past the operand nor bring its padding, NaN, into a result.
+TEST_F(Gemm, RaggedSidesBeforeTheEndOfK) {
+  struct Shape {
+    int64_t m, n;
+    int processors;
+  };
+  int cases = 0;
+  std::set<std::string> tiles;
+  for (const Shape& shape : {Shape{127, 255, 1}, {121, 250, 1}, {130, 259, 1}, {67, 61, 4}, {1, 3, 1}}) {
+    for (const int64_t k : {256, 300, 449, 512}) {
+      for (int layout = 0; layout < 4; ++layout) {
+        if (thread_sanitizer() && (cases++ % 5 != 0 || shape.n > 200)) continue;
+        GemmCase x;
+        x.m = shape.m, x.n = shape.n, x.k = k;
+        x.trans_a = layout & 2, x.trans_b = layout & 1;
+        const auto pad = [](int64_t row) { return (8 - row % 8) % 8; };
+        x.pad_a = pad(x.trans_a ? x.m : x.k), x.pad_b = pad(x.trans_b ? x.k : x.n), x.pad_c = pad(x.n);
+        x.processors = shape.processors, x.schedule = cases % 10, x.seed = static_cast<uint64_t>(100 + cases);
+        GemmChosen chosen;
+        ASSERT_TRUE(right(x, &chosen));
+        EXPECT_EQ(chosen.path, "bounded") << describe(x);
+        tiles.insert(std::to_string(chosen.tile_m) + "x" + std::to_string(chosen.tile_n));
+        ++cases;
+      }
+    }
+  }
+  if (!thread_sanitizer()) {
+    EXPECT_EQ(tiles, (std::set<std::string>{"128x256", "128x128", "64x64"}));
+  }
+}
+
 TEST_F(Gemm, SeededCases) {
   constexpr int kCases = 480, kLeast = 400, kThreadSanitizerCases = 48, kThreadSanitizerLeast = 20;
   FactorCounts factors;
