@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       .partial = Partial::zero_fill,
   };
   constexpr bool kRealign = Path == GemmPath::realign;
-  constexpr Edge kEdge = Path == GemmPath::aligned ? Edge::inside : Edge::zeros;
+  [[maybe_unused]] constexpr Edge kEdge = Path == GemmPath::aligned ? Edge::inside : Edge::zeros;
   using LayoutA = typename GemmOperandTile<T, Tile::m, Tile::k, kKMajorA>::Layout;
   using LayoutB = typename GemmOperandTile<T, Tile::n, Tile::k, kKMajorB>::Layout;
   using PlanA = CopyPlan<T, LayoutA, Tile::threads, kOptions>;
