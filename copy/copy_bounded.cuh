@@ -145,6 +145,9 @@ inline Status crop_check_extents(const CropArguments& g) {
   if (__builtin_add_overflow(g.origin.row, g.rows, &last_row) || __builtin_add_overflow(g.origin.col, g.cols, &last_col) ||
       last_row > INT64_MAX - 4096 || last_col > INT64_MAX - 4096)
     return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle exceeds 63 bits");
+  if (g.origin.row < g.source_rows - INT64_MAX || g.origin.col < g.source_cols - INT64_MAX)
+    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) +
+                   " is farther before the end of the source than 63 bits");
   return {};
 }
 

@@ -571,7 +571,8 @@ inline std::vector<StoreCase> store_cases(int count, uint64_t seed) {
     StoreCase x;
     x.variant = static_cast<size_t>(variant.deal());
     const StoreVariant& v = variants[x.variant];
-    const bool align = aligned.deal() == 0 || !v.bounds;
+    const int style = v.bounds ? aligned.deal() : 0;  // 0: aligned, 1: aligned but for the base
+    const bool align = style == 0;
     const auto place = [&](int kind, int64_t tile, int64_t extent, int64_t& extent_out, int64_t& origin) {
       if (kind == 0 || kind == 10) extent = tile + 8 + some.deal();
       if (kind == 9) extent = std::min(extent, tile - 3);
@@ -586,7 +587,7 @@ inline std::vector<StoreCase> store_cases(int count, uint64_t seed) {
     x.pad = pad.deal(), x.offset = align ? 0 : offset.deal();
     const int64_t step = kAlongStrides[x.along_kind], length = v.axis == 0 ? x.rows : x.cols;
     int64_t pitch = std::max<int64_t>(length, 1) * std::abs(step) + x.pad;
-    if (align) pitch = (pitch + 7) / 8 * 8;
+    if (style <= 1) pitch = (pitch + 7) / 8 * 8;
     (v.axis == 0 ? x.row_stride : x.col_stride) = step;
     (v.axis == 0 ? x.col_stride : x.row_stride) = x.negative ? -pitch : pitch;
     x.transform = transform.deal() == 0;

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "common/repack.cuh"
 #include "tests/kernels/copy_kernels.cuh"
 #include "tests/kernels/crop_cases.cuh"
 
@@ -224,6 +225,18 @@ TEST_F(Copy, SeededCrops) {
   for (const void* kernel : kernels) EXPECT_TRUE(sim::launched_kernels().count(kernel));
 }
 
+// Ten tiles and eight resident blocks: two blocks copy into a tile that they have stored from before.
+TEST_F(Copy, CropsOfSeveralTilesABlock) {
+  for (int schedule = 0; schedule < (thread_sanitizer() ? 3 : 10); ++schedule) {
+    use(schedule, static_cast<uint64_t>(schedule));
+    sim::options().sms = 1;
+    CropCase x;
+    x.g.source_rows = 321, x.g.source_cols = 73, x.g.row_stride = schedule % 2 ? 73 : 80, x.g.origin = {-3, 8};
+    x.g.rows = 319, x.g.cols = x.g.ld = 72 + schedule % 4;
+    ASSERT_EQ(run_crop(x, guard()), "") << mode();
+  }
+}
+
 TEST_F(Copy, CropRefusalsTouchNothing) {
   struct Refusal {
     void (*change)(CropArguments&);
@@ -240,7 +253,13 @@ TEST_F(Copy, CropRefusalsTouchNothing) {
       {[](CropArguments& g) { g.source = static_cast<const char*>(g.source) + 1; }, {"bf16"}},
       {[](CropArguments& g) { g.source = g.destination; }, {"overlap"}},
       {[](CropArguments& g) { g.row_stride = INT64_MAX / 2; }, {"62"}},
+      {[](CropArguments& g) { g.destination = static_cast<char*>(g.destination) + 1; }, {"bf16"}},
+      {[](CropArguments& g) { g.source = static_cast<bf16*>(g.destination) + 256, g.row_stride = -16; }, {"overlap"}},
       {[](CropArguments& g) { g.origin.row = INT64_MAX; }, {"origin"}},
+      {[](CropArguments& g) { g.origin.row = INT64_MAX - 100; }, {"origin"}},
+      {[](CropArguments& g) { g.origin.col = INT64_MAX - 100; }, {"origin"}},
+      {[](CropArguments& g) { g.origin.row = INT64_MIN; }, {"origin"}},
+      {[](CropArguments& g) { g.origin.col = INT64_MIN + 15; }, {"origin"}},
   };
   for (const Refusal& refusal : refusals) {
     const HostMatrix before(stored(ElementType::bf16, 16, 16), kOutputPadding);
@@ -257,6 +276,56 @@ TEST_F(Copy, CropRefusalsTouchNothing) {
     destination.download(got.data());
     EXPECT_EQ(got, before.bytes);
   }
+}
+
+// The rectangle of a source may begin where the source ends, and the other way round.
+TEST_F(Copy, CropsBetweenNeighbours) {
+  for (const int64_t from : {0, 256}) {
+    DeviceBuffer both(2 * 256 * sizeof(bf16));
+    const std::vector<uint16_t> zeros(512, 0);
+    both.upload(zeros.data());
+    CropArguments g;
+    g.source = both.as<bf16>() + from, g.source_rows = g.source_cols = 16, g.row_stride = 16;
+    g.destination = both.as<bf16>() + (256 - from), g.rows = g.cols = g.ld = 16;
+    const Status status = crop(g, nullptr);
+    EXPECT_TRUE(status) << status.message;
+  }
+}
+
+// ---- repack ---------------------------------------------------------------------------------------------------------
+
+// Every element of the copy, and zeros behind each row: rows of several stretches, more of them than warps, any base.
+TEST_F(Copy, RepackedRows) {
+  const int64_t shapes[][2] = {{3, 1}, {5, 1024}, {4, 1027}, {2, 2050}, {260, 13}, {7, 64}};
+  int ran = 0;
+  for (const auto& [rows, cols] : shapes)
+    for (const int64_t offset : {0, 1, 4, 7})
+      for (const int64_t stride_kind : {0, 1, 2}) {  // one behind the other, repeated, backwards
+        if (thread_sanitizer() && (stride_kind != 0 || offset % 4 != 1)) continue;
+        use(ran % 10, static_cast<uint64_t>(ran));
+        sim::options().sms = 1;
+        const int64_t batch = rows > 100 ? 1 : 3, pitch = cols + offset % 3, ld = repack_ld<bf16>(cols), matrix = rows * pitch + 1;
+        const int64_t stride = stride_kind == 0 ? matrix : stride_kind == 1 ? 0 : -matrix;
+        HostMatrix source(stored(ElementType::bf16, rows, cols, false, pitch, offset, batch, matrix));
+        source.fill({false, static_cast<uint64_t>(ran + 1), 4});
+        HostMatrix copy(stored(ElementType::bf16, rows, ld, false, ld, 0, batch), kOutputPadding);
+        DeviceBuffer from(source, kPoison, guard()), to(copy, kOutputPadding, guard());
+        const RepackParameters<bf16> p = {from.as<bf16>() + (stride < 0 ? (batch - 1) * matrix : 0), to.as<bf16>(), rows, cols,
+                                          pitch, ld, batch, stride, rows * ld};
+        const Status status = repack(p, 1, nullptr);
+        ASSERT_TRUE(status) << status.message;
+        to.download(copy.bytes.data());
+        for (int64_t b = 0; b < batch; ++b)
+          for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = 0; c < ld; ++c) {
+              const int64_t source_b = stride < 0 ? batch - 1 - b : stride == 0 ? 0 : b;
+              ASSERT_EQ(copy.get(b, r, c), c < cols ? source.get(source_b, r, c) : 0.f)
+                  << rows << "x" << cols << " offset " << offset << " stride " << stride << ": " << b << "," << r << "," << c;
+            }
+        EXPECT_TRUE(to.check_guards("copy"));
+        ++ran;
+      }
+  std::printf("%d copies\n", ran);
 }
 
 }  // namespace

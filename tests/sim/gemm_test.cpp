@@ -9,6 +9,11 @@
 #include "tests/kernels/gemm_call.cu"
 #include "tests/kernels/gemm_cases.cuh"
 
+extern "C" {
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void* address, std::size_t bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* address, std::size_t bytes);
+}
+
 namespace grout::test {
 namespace {
 
@@ -108,6 +113,8 @@ TEST_F(Gemm, SeededCases) {
     if (!right(x, &chosen) && ++failed > 10) FAIL() << "more than 10 cases failed";
     ++ran;
     launched += chosen.kernel != "none";
+    if (chosen.kernel != "none" && x.bounds != CallBounds::automatic)
+      EXPECT_EQ(chosen.path == "aligned", x.bounds == CallBounds::none) << describe(x);
     count_gemm_factors(factors, x, chosen);
     schedules.insert(std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony));
   }
@@ -225,6 +232,29 @@ TEST_F(GemmSlow, NaNInOtherRows) {
   }
 }
 
+// Realigning reads the aligned words around its vectors, but none that begins before an operand does: eight bytes of that
+// word are forbidden here. (Behind the operands the allocation ends.)
+TEST_F(Gemm, ReadsNothingBeforeTheOperands) {
+  if (!address_sanitizer()) GTEST_SKIP() << "AddressSanitizer is what notices";
+  for (int64_t offset = 4; offset <= 7; ++offset)
+    for (int layout = 0; layout < 4; ++layout) {
+      GemmCase x;
+      x.m = 65, x.n = 97, x.k = 73, x.trans_a = layout & 1, x.trans_b = layout & 2, x.offset_a = x.offset_b = offset;
+      use(x);
+      GemmData data(x, 0);
+      const auto* a = data.device_a.as<bf16>() - offset;
+      const auto* b = data.device_b.as<bf16>() - offset;
+      __asan_poison_memory_region(a, 8), __asan_poison_memory_region(b, 8);
+      GemmChosen chosen;
+      const Status status = run_gemm(data.call(), nullptr, &chosen);
+      __asan_unpoison_memory_region(a, 8), __asan_unpoison_memory_region(b, 8);
+      ASSERT_TRUE(status) << describe(x) << ": " << status.message;
+      EXPECT_EQ(chosen.path, "realign");
+      const Comparison result = data.verify();
+      EXPECT_TRUE(result.pass()) << result.message;
+    }
+}
+
 // Short K ignored: the product of ones is exactly K. 24 is no multiple of the instruction's 16.
 TEST_F(GemmSlow, OnesGiveK) {
   for (int64_t k = 1; k <= 65; ++k) {
@@ -327,6 +357,8 @@ TEST_F(GemmSlow, Workspace) {
   const Comparison result = data.verify();
   EXPECT_TRUE(result.pass()) << result.message;
   EXPECT_TRUE(workspace.check_guards("workspace"));
+  g.batch = 3, g.batch_a = 0, g.batch_b = 325 * 326;  // A is repeated, and copied once
+  EXPECT_EQ(workspace_bytes(g), 4u * 325 * 328 * 2);
   g.m = g.n = g.k = 8;
   EXPECT_EQ(workspace_bytes(g), 0u);
 }
@@ -405,6 +437,21 @@ TEST_F(Gemm, RefusalsTouchNothing) {
        [](GemmCall& g) {
          g.m = g.n = g.k = 64, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
          g.a = static_cast<const bf16*>(g.a) + 1;
+       },
+       {"aligned"}},
+      {"bounds=false, pitch of D",
+       [](GemmCall& g) { g.m = g.n = g.k = 64, g.lda = g.ldb = 128, g.bounds = CallBounds::none; },
+       {"ldc=97", "aligned"}},
+      {"bounds=false, base of D",
+       [](GemmCall& g) {
+         g.m = g.n = g.k = 64, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
+         g.d = static_cast<bf16*>(g.d) + 1;
+       },
+       {"aligned"}},
+      {"bounds=false, stride between matrices of D",
+       [](GemmCall& g) {
+         g.m = g.n = g.k = 64, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
+         g.batch = 2, g.batch_d = 64 * 128 + 1;
        },
        {"aligned"}},
       {"an extent beyond addresses",
