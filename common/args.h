@@ -80,16 +80,19 @@ class Args {
     return text ? parse_integer("--" + name, *text, low, high).value_or(fallback) : fallback;
   }
 
-  // Finite numbers only.
+  // Finite numbers only, in fp32 too, which is what kernels take.
   double number(const std::string& name, const std::string& meaning, double fallback) {
     char shown[32];
     std::snprintf(shown, sizeof shown, "%g", fallback);
     const auto text = take(name, "X", meaning, shown);
     if (!text) return fallback;
+    constexpr double kFp32Max = std::numeric_limits<float>::max();
     double value = 0;
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error == std::errc() && end == text->data() + text->size() && std::isfinite(value)) return value;
-    refuse("--" + name + " is '" + *text + "': a finite number is expected");
+    if (error == std::errc() && end == text->data() + text->size() && std::fabs(value) <= kFp32Max) return value;
+    const bool too_large = error == std::errc() && std::isfinite(value) && std::fabs(value) > kFp32Max;
+    refuse("--" + name + " is '" + *text + "': a finite number is expected" +
+           (too_large ? ", at most 3.4e38, the largest of fp32" : ""));
     return fallback;
   }
 
@@ -226,7 +229,36 @@ inline CommonOptions common_options(Args& args, const std::vector<Choice<std::st
   const auto folder = std::filesystem::path(o.json).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder))
     args.refuse("--json " + o.json + " needs an existing folder: '" + folder.string() + "' is none");
+  else if (std::filesystem::is_directory(o.json))
+    args.refuse("--json " + o.json + " is a folder: the name of a file is expected");
   return o;
+}
+
+// ---- host memory ----
+
+// Bytes of host memory that a program can still have; infinite where the system does not say.
+inline double available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    double kibibytes = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %lf kB", &kibibytes) == 1) return kibibytes * 1024;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+// Refuses a problem that needs more host memory than there is, before any is taken: the exit code, or nothing.
+inline std::optional<int> refuse_memory(const std::string& problem, double bytes, double available = available_memory()) {
+  if (bytes <= available) return std::nullopt;
+  std::fprintf(stderr, "%s needs about %.3g GB of host memory, of which %.3g GB are available\n", problem.c_str(), bytes * 1e-9,
+               available * 1e-9);
+  return 77;
+}
+
+// The end of a program that ran out of host memory all the same.
+inline int out_of_memory(int argc, const char* const* argv) {
+  std::string words;
+  for (int i = 0; i < argc; ++i) words += std::string(i ? " " : "") + argv[i];
+  std::fprintf(stderr, "there is not enough host memory for this problem: %s\n", words.c_str());
+  return 77;
 }
 
 // ---- the choice of device ----

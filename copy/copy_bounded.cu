@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "common/args.h"
 #include "common/bench.cuh"
@@ -59,6 +60,13 @@ int run(int argc, char** argv) {
     return *done;
   set_simulated_sms(options.sim_sms);
 
+  const auto product = [](auto... x) { return (1.0 * ... * static_cast<double>(x)); };
+  const auto text = [](int64_t value) { return std::to_string(value); };
+  const double need = product(element_bytes(type), 2 * product(rows, ld) + 4 * product(tile.first, tile.second));
+  if (const std::optional<int> done = refuse_memory("ROWS=" + text(rows) + " COLS=" + text(cols) + " --ld " + text(ld) + " --tile " +
+                                                        text(tile.first) + "," + text(tile.second), need))
+    return *done;
+
   HostMatrix source(stored(type, rows, cols, false, ld, offset));
   source.fill({options.data == Data::integers, options.seed, 4});
   const HostMatrix before(stored(type, tile.first, tile.second, false, tile.second, offset), kOutputPadding);
@@ -103,6 +111,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) try {
   return run(argc, argv);
+} catch (const std::bad_alloc&) {
+  return out_of_memory(argc, argv);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -1,6 +1,9 @@
 // Runs the bounded warp-MMA GEMM on one problem, checks it, times it.   gemm_mma 65 97 73 --layout nt --lda 80
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "common/args.h"
 #include "common/verify.cuh"
@@ -47,7 +50,16 @@ int run(int argc, char** argv) {
   GemmArguments g{.m = m, .n = n, .k = k, .type = type, .out = out, .trans_a = layout.trans_a, .trans_b = layout.trans_b,
                   .lda = lda, .ldb = ldb, .ldc = ldc, .alpha = alpha, .beta = beta, .batch = batch, .bounds = bounds};
   if (const std::optional<int> done = args.finish()) return *done;
-  if (const Status status = gemm_check_extents(g); !status) {
+  StoredMatrix a, b, c;
+  const auto check = [&]() -> Status {
+    g.batch = std::min<int64_t>(batch, 1);  // first without a batch: then the strides between matrices are numbers
+    if (Status status = gemm_check_extents(g); !status) return status;
+    a = stored(type, m, k, layout.trans_a, lda, offset_a, batch), b = stored(type, k, n, layout.trans_b, ldb, offset_b, batch);
+    c = stored(out, m, n, false, ldc, offset_c, batch);
+    g.batch = batch, g.batch_a = a.batch_stride, g.batch_b = b.batch_stride, g.batch_c = g.batch_d = c.batch_stride;
+    return gemm_check_extents(g);
+  };
+  if (const Status status = check(); !status) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);
   }
@@ -56,9 +68,17 @@ int run(int argc, char** argv) {
     return *done;
   set_simulated_sms(options.sim_sms);
 
-  const StoredMatrix a = stored(type, m, k, layout.trans_a, lda, offset_a, batch);
-  const StoredMatrix b = stored(type, k, n, layout.trans_b, ldb, offset_b, batch);
-  const StoredMatrix c = stored(out, m, n, false, ldc, offset_c, batch);
+  const auto bytes = [](const StoredMatrix& x) { return static_cast<double>(x.span()) * static_cast<double>(element_bytes(x.type)); };
+  const auto product = [](auto... x) { return (1.0 * ... * static_cast<double>(x)); };
+  // Operands and the downloaded result; on the simulated device once more as its memory. The CPU's reference is in fp64.
+  const bool on_cpu = kSimulatedBuild || product(m, n, k, batch) <= 0x1p28;
+  const double need = (kSimulatedBuild ? 2 : 1) * (bytes(a) + bytes(b) + bytes(c)) + bytes(c) +
+                      (on_cpu ? 16 * product(m, n, batch) + 8 * (product(m, k) + product(k, n)) : 0);
+  const auto text = [](int64_t value) { return std::to_string(value); };
+  if (const std::optional<int> done =
+          refuse_memory("M=" + text(m) + " N=" + text(n) + " K=" + text(k) + " lda=" + text(lda) + " ldb=" + text(ldb) +
+                            " ldc=" + text(ldc) + " batch=" + text(batch), need))
+    return *done;
   Fill fill{options.data == Data::integers, options.seed, 4};
   if (fill.integers) {
     fill.range = exact_range(k, alpha, beta);
@@ -71,7 +91,6 @@ int run(int argc, char** argv) {
   GemmFixture fixture(a, b, c, alpha, beta, fill);
   g.a = fixture.device_a.data(), g.b = fixture.device_b.data(), g.c = beta == 0 ? nullptr : fixture.device_c.data();
   g.d = fixture.device_c.data();
-  g.batch_a = a.batch_stride, g.batch_b = b.batch_stride, g.batch_c = g.batch_d = c.batch_stride;
 
   GemmChoice choice;
   if (const Status status = gemm(g, nullptr, &choice); !status) {
@@ -83,11 +102,11 @@ int run(int argc, char** argv) {
   else
     std::printf("path: %s (%s), tile %dx%dx%d, %lld tile%s\n", gemm_path_name(choice.path), choice.reason, choice.tile_m, choice.tile_n,
                 choice.tile_k, static_cast<long long>(choice.tiles), choice.tiles == 1 ? "" : "s");
-  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(batch);
-  const Comparison comparison = verify_gemm(fixture, m * n * k * batch, "gemm_mma");
+  const double flops = 2 * product(m, n, k, batch);
+  const Comparison comparison = verify_gemm(fixture, static_cast<int64_t>(std::min(product(m, n, k, batch), 0x1p62)), "gemm_mma");
   RunResult result{.pass = comparison.pass(), .kernel = "mma", .device = kSimulatedBuild ? "sim" : "gpu",
                    .path = gemm_path_name(choice.path), .extents = {{"M", m}, {"N", n}, {"K", k}},
-                   .error = comparison.pass() ? comparison.max_ratio * comparison.bound : comparison.max_error,  // nearest to its bound
+                   .error = comparison.pass() && std::isfinite(comparison.bound) ? comparison.max_ratio * comparison.bound : comparison.max_error,  // nearest to its bound
                    .bound = comparison.bound};
   if (!result.pass) {
     std::fprintf(stderr, "%s\n", comparison.message.c_str());
@@ -102,6 +121,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) try {
   return run(argc, argv);
+} catch (const std::bad_alloc&) {
+  return out_of_memory(argc, argv);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

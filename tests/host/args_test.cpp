@@ -89,6 +89,9 @@ TEST(Args, RefusesInOneSentenceWithTheValues) {
   EXPECT_EQ(Parsed({"1", "--causal=1"}).refusal(), "--causal takes no value, '1' was given\n");
   EXPECT_EQ(Parsed({"1", "--alpha", "nan"}).refusal(), "--alpha is 'nan': a finite number is expected\n");
   EXPECT_EQ(Parsed({"1", "--alpha", "1e999"}).refusal(), "--alpha is '1e999': a finite number is expected\n");
+  EXPECT_EQ(Parsed({"1", "--alpha", "-1e300"}).refusal(),
+            "--alpha is '-1e300': a finite number is expected, at most 3.4e38, the largest of fp32\n");
+  EXPECT_EQ(Parsed({"1", "--alpha", "0x10"}).refusal(), "--alpha is '0x10': a finite number is expected\n");
   EXPECT_EQ(Parsed({"1", "--origin", "3"}).refusal(), "--origin is '3': two integers R,C are expected\n");
   EXPECT_EQ(Parsed({"1", "--origin", "3,4,5"}).refusal(), "--origin is '3,4,5': two integers R,C are expected\n");
   EXPECT_EQ(Parsed({"1", "--origin", "3,y"}).refusal(), "--origin, columns, is 'y': an integer is expected\n");
@@ -115,6 +118,15 @@ TEST(Args, CommonOptions) {
   EXPECT_EQ(read({"--sim-sms", "0"}, o), "--sim-sms is 0: 1 to 4096 is accepted");
   EXPECT_EQ(read({"--json", "/no/such/x.json"}, o),
             "--json /no/such/x.json needs an existing folder: '/no/such' is none");
+  EXPECT_EQ(read({"--json", "/tmp"}, o), "--json /tmp is a folder: the name of a file is expected");
+}
+
+TEST(Args, RefusesWhatHostMemoryCannotHold) {
+  EXPECT_GT(available_memory(), 0);
+  EXPECT_EQ(refuse_memory("M=1", 1e9, 1e9), std::nullopt);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(refuse_memory("M=100000", 2.5e11, 2e10), 77);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "M=100000 needs about 250 GB of host memory, of which 20 GB are available\n");
 }
 
 TEST(Args, HelpListsEverything) {
