@@ -260,7 +260,7 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
                                               : "A or B has a base or pitch that is not a multiple of 16 bytes"};
   const GemmMmaParameters<T> parameters = {
       static_cast<const T*>(g.a), static_cast<const T*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
-      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d, g.alpha, g.beta, g.out};
+      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d, k == 0 ? 0.f : g.alpha, g.beta, g.out};  // no product: 0, even of infinity
   const int64_t resident = int64_t{device.sms} * best->blocks_per_sm;  // each block walks tiles until none is left
   return launch(best->kernel, dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)), dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream,
                 parameters);

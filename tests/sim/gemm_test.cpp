@@ -285,6 +285,21 @@ TEST_F(GemmSlow, NoProducts) {
       }
 }
 
+// Without products alpha does not matter either: zeros, all bits, where it is negative, infinite or no number.
+TEST_F(GemmSlow, NoProductsWhateverAlpha) {
+  for (const float alpha : {-2.f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    GemmCase x;
+    x.m = x.n = 17, x.k = 0, x.out = ElementType::f32;
+    use(x);
+    GemmData data(x, guard());
+    GemmCall g = data.call();
+    g.alpha = alpha;
+    const Status status = run_gemm(g, nullptr);
+    ASSERT_TRUE(status) << status.message;
+    EXPECT_EQ(data.output(), std::vector<unsigned char>(17 * 17 * 4, 0)) << alpha;
+  }
+}
+
 // alpha = 0 reads neither A nor B (both hold NaN); beta = 0 does not read C (NaN, or null). Whole and ragged tiles.
 TEST_F(GemmSlow, UnreadOperands) {
   for (const int64_t extent : {64, 65})
