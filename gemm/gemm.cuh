@@ -178,7 +178,9 @@ inline GemmRepack gemm_repack_plan(const GemmArguments& g) {
 }
 // Copies pay once the products outweigh two more passes over the operands and a launch each (gemm/NOTES.md).
 inline bool gemm_repack_pays(const GemmArguments& g) {
-  return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) * static_cast<double>(g.batch) >= 0x1p25;
+  const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k), batch = static_cast<double>(g.batch);
+  // Matrices that overlap one another may have copies longer than any memory, and than 64 bits count.
+  return m * n * k * batch >= 0x1p25 && (m + n + 16) * (k + 8) * batch < 0x1p50;
 }
 
 template <class T>

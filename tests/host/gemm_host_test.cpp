@@ -332,5 +332,13 @@ TEST(GemmVariants, PathsHaveNames) {
   EXPECT_STREQ(gemm_path_name(GemmPath::realign), "realign");
 }
 
+// Matrices of B one element apart: B itself is small, the copies of all its matrices would not fit 64 bits of bytes.
+TEST(GemmWorkspace, OverlappingMatricesAreNotCopiedBeyondAnyMemory) {
+  GemmArguments g;
+  g.m = g.n = g.ldb = g.ldc = g.batch_b = g.batch_d = 1, g.k = g.lda = int64_t{1} << 35, g.batch = (int64_t{1} << 26) + 1;
+  EXPECT_TRUE(gemm_check_extents(g));
+  EXPECT_EQ(gemm_workspace_bytes(g), 0u);
+}
+
 }  // namespace
 }  // namespace grout
