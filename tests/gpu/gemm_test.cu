@@ -108,10 +108,11 @@ TEST_F(GemmGpu, WrongElementsAreFound) {
     }
 }
 
-// Integers in fp32: the same values. Rounded to 16 bits: ours is the exact result rounded once, which the CPU confirms;
-// cuBLAS may round more than once (it splits K), so that it may be one unit in the last place off.
+// Integers in fp32: the same values. In 16 bits ours is the exact result rounded once, which the CPU confirms; cuBLAS may
+// split K and round the parts, so that it may be off by a unit in the last place of those, which can be larger than their
+// sum: the bound is that unit of the sum of absolute products.
 TEST_F(GemmGpu, EqualsCublasOnIntegers) {
-  int compared = 0, off_by_one = 0;
+  int compared = 0, different = 0;
   for (const GemmCase& base : gemm_cases(cases(160, 16), 7, {1, 8, 17, 64, 97, 128, 200, 257, 512})) {
     GemmCase x = base;
     x.integers = true, x.in_place = true, x.repeat_c = false, x.alpha = x.alpha == 0 ? 1 : x.alpha;
@@ -126,17 +127,19 @@ TEST_F(GemmGpu, EqualsCublasOnIntegers) {
     const double unit = x.out == ElementType::f32 ? 0 : x.out == ElementType::bf16 ? 0x1p-7 : 0x1p-10;
     HostMatrix mine = ours.d, yours = theirs.d;
     mine.bytes = ours.output(), yours.bytes = theirs.output();
+    const Reference reference = reference_gemm(ours.a, ours.b, &ours.d, x.alpha, x.beta);
+    size_t element = 0;
     for (int64_t b = 0; b < x.batch; ++b)
       for (int64_t r = 0; r < x.m; ++r)
-        for (int64_t c = 0; c < x.n; ++c) {
-          const double a = mine.get(b, r, c), e = yours.get(b, r, c);
-          ASSERT_TRUE(std::fabs(a - e) <= unit * std::fabs(a)) << describe(x) << " at " << b << "," << r << "," << c << ": " << a
-                                                               << ", cuBLAS has " << e;
-          off_by_one += a != e;
+        for (int64_t c = 0; c < x.n; ++c, ++element) {
+          const double a = mine.get(b, r, c), e = yours.get(b, r, c), bound = unit * reference.magnitude[element];
+          ASSERT_TRUE(std::fabs(a - e) <= bound) << describe(x) << " at " << b << "," << r << "," << c << ": " << a
+                                                 << ", cuBLAS has " << e << ", accepted are " << bound;
+          different += a != e;
         }
     ++compared;
   }
-  std::printf("%d results compared with cuBLAS's, %d of its elements one unit in the last place off\n", compared, off_by_one);
+  std::printf("%d results compared with cuBLAS's, %d elements rounded differently\n", compared, different);
 }
 
 // ---- large ------------------------------------------------------------------------------------------------------
