@@ -34,8 +34,8 @@ struct GemmArguments {
   int64_t batch = 1;                      // matrices
   int64_t batch_a = 0, batch_b = 0, batch_c = 0, batch_d = 0;  // elements between matrices; 0 repeats one
   GemmBounds bounds = GemmBounds::automatic;
-  // Memory for copies of misaligned operands: at least gemm_workspace_bytes, 16-byte aligned. Null: allocated and freed in
-  // stream order, or done without (path realign) where there is no memory.
+  // Memory for copies of misaligned operands: at least gemm_workspace_bytes, 16-byte aligned, apart from all operands, free
+  // until the stream is done. Null: allocated and freed in stream order, or done without (path realign) where there is none.
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 };
@@ -302,8 +302,8 @@ inline Status gemm_check(const GemmArguments& g) {
     const int64_t step = g.batch_d < 0 ? -g.batch_d : g.batch_d;
     const bool apart = step >= (g.m - 1) * g.ldc + g.n, interleaved = step >= g.n && (g.batch - 1) * step + g.n <= g.ldc;
     if (!apart && !interleaved)
-      return invalid("matrices of D overlap: batch stride " + text(g.batch_d) + " with M=" + text(g.m) + " N=" + text(g.n) +
-                     " ldc=" + text(g.ldc));
+      return invalid("matrices of D may overlap: batch stride " + text(g.batch_d) + " with M=" + text(g.m) + " N=" + text(g.n) +
+                     " ldc=" + text(g.ldc) + " is neither a whole matrix nor columns of one row");
   }
   const auto range = [&](const void* base, int64_t rows, int64_t row, int64_t ld, int64_t batch_stride, ElementType type) {
     detail::ByteRange bytes;
@@ -322,7 +322,8 @@ inline Status gemm_check(const GemmArguments& g) {
   return {};
 }
 
-// Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying.
+// Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying. Which are
+// misaligned depends on their addresses: set those first.
 inline size_t gemm_workspace_bytes(const GemmArguments& g) {
   if (!gemm_check_extents(g) || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none || !detail::gemm_repack_pays(g)) return 0;
   return detail::gemm_repack_plan(g).bytes();
