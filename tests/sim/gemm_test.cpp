@@ -465,8 +465,8 @@ TEST_F(Gemm, RefusalsTouchNothing) {
        {"aligned"}},
       {"bounds=false, stride between matrices of D",
        [](GemmCall& g) {
-         g.m = g.n = g.k = 64, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
-         g.batch = 2, g.batch_d = 64 * 128 + 1;
+         g.m = g.k = 64, g.n = 32, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
+         g.batch = 2, g.batch_d = 33;  // side by side, inside D's own memory
        },
        {"aligned"}},
       {"an extent beyond addresses",
