@@ -11,15 +11,15 @@ enum class Edge {
   zeros,         // zeros outside, everywhere
 };
 
-// Copies tile after tile along one axis of a source, as the main loop of a GEMM does, from its start on: the same result as
-// copy_async at every step, a few instructions a vector. `side`: number of the row of tiles walked, across the walk. Needs
-// positive source strides, one along the vectors, and, unless the plan realigns, an aligned source (is_aligned_source);
-// with Bounds::none also tiles that lie inside. The walk keeps what changes from tile to tile, and is given the source
+// Copies tile after tile along one axis of a source, as the main loop of a GEMM does, from its start on: with Edge::zeros,
+// and for plans that realign, the same result as copy_async at every step, at a few instructions a vector. `side`: number of
+// the row of tiles walked, across the walk. Needs positive source strides, one along the vectors, and, unless the plan
+// realigns, an aligned source (is_aligned_source). The walk keeps what changes from tile to tile, and is given the source
 // each time: registers are scarce.
 //
 //   TileWalk<Plan, 1> walk(source, side, thread);
 //   walk.begin(source, flight, shared);  ...  walk.finish(source, flight, shared);  walk.advance(source);   (realigning)
-//   walk.copy(source, shared);  walk.advance(source);                                                       (all others)
+//   walk.copy<Edge::zeros>(source, shared);  walk.advance(source);                                          (all others)
 template <class Plan, int WalkAxis> class TileWalk {
   using T = typename Plan::Value;
   using Ownership = typename Plan::Ownership;

@@ -1,8 +1,8 @@
 // Bounded GEMM on warp-level tensor cores: the portable kernel, sm_80 and later.
 //
 // The lesson: a multistage cp.async pipeline that is right for every shape, pitch and alignment. Edges are handled where
-// data enters (copies fill with zeros) and where it leaves (stores skip what is outside); ldmatrix, mma and barriers in
-// between never see an edge. Run it:  ./run gemm 65 97 73
+// data enters (copies fill the end of K with zeros; past M and N any value will do) and where it leaves (stores skip what is
+// outside); ldmatrix, mma and barriers in between never see an edge. Run it:  ./run gemm 65 97 73
 //
 // CONTRACT
 // shapes        D[M, N] = alpha * A[M, K] * B[K, N] + beta * C[M, N], any extents, batched; checked by gemm.cuh.
