@@ -365,23 +365,27 @@ struct Identity {
 };
 
 namespace detail {
-// Does every vector of the tile at `origin` lie inside the destination, contiguous and aligned? Uniform over a block.
+// May the vectors of a tile at `origin` that lie inside the destination be stored whole: are they contiguous and aligned?
+// Uniform over a block.
 template <class Plan, class L>
-GROUT_HD bool stores_whole_vectors(Plan, const View<typename Plan::Value, L>& destination, Origin origin) {
-  constexpr auto kShape = Plan::Ownership::shape;
-  const int64_t along = Plan::axis == 0 ? origin.row : origin.col;
-  return origin.row >= 0 && origin.col >= 0 && origin.row + kShape[0] <= destination.layout.template extent<0>() &&
-         origin.col + kShape[1] <= destination.layout.template extent<1>() &&
-         is_one(destination.layout.template stride<Plan::axis>()) &&
-         destination.layout.template stride<1 - Plan::axis>() % Plan::vector == 0 && along % Plan::vector == 0 &&
+GROUT_HD bool stores_vectors(Plan, const View<typename Plan::Value, L>& destination, Origin origin) {
+  return is_one(destination.layout.template stride<Plan::axis>()) &&
+         destination.layout.template stride<1 - Plan::axis>() % Plan::vector == 0 &&
+         (Plan::axis == 0 ? origin.row : origin.col) % Plan::vector == 0 &&
          is_aligned(destination.data, Plan::vector * sizeof(typename Plan::Value));
+}
+// Does the vector that starts at (row, col) lie inside the destination, all of it?
+template <class Plan, class L>
+GROUT_HD bool is_vector_inside(Plan, const View<typename Plan::Value, L>& destination, int64_t row, int64_t col) {
+  return row >= 0 && col >= 0 && row + (Plan::axis == 0 ? Plan::vector : 1) <= destination.layout.template extent<0>() &&
+         col + (Plan::axis == 1 ? Plan::vector : 1) <= destination.layout.template extent<1>();
 }
 }  // namespace detail
 
 // Stores a fragment to the tile at `origin` of `destination`, converting to its element type (round to nearest even).
 // Coordinates outside the destination are skipped: no byte of them is touched. Distinct coordinates must have distinct
 // addresses (the host entry's duty). `transform(value, row, col)` is applied to each value that is stored.
-// A tile that lies inside and is aligned is stored in vectors, any other one element by element.
+// Aligned vectors that lie inside are stored whole, what the edge cuts (and misaligned tiles) element by element.
 // Participants: the ownership's threads, each for its own slots.
 template <class Plan, class From, class L, class Transform = Identity>
 GROUT_DEVICE void store(Plan plan, const View<typename Plan::Value, L>& destination,
@@ -389,42 +393,39 @@ GROUT_DEVICE void store(Plan plan, const View<typename Plan::Value, L>& destinat
                         Transform transform = {} GROUT_AT) {
   using To = typename Plan::Value;
   using Ownership = typename Plan::Ownership;
-  constexpr int V = Plan::vector, kWords = V * static_cast<int>(sizeof(To)) / 4, kPerWord = 4 / sizeof(To);
+  constexpr int V = Plan::vector, kPerWord = 4 / sizeof(To), kWords = (V + kPerWord - 1) / kPerWord;
   const auto convert = [&](int slot, int64_t row, int64_t col) {
     const From value = transform(fragment[slot], row, col);
     if constexpr (std::is_same_v<From, To>) return value;
     else return from_float<To>(to_float(value));
   };
-  if constexpr (kWords >= 1) {
-    if (Plan::bounds == Bounds::none || detail::stores_whole_vectors(plan, destination, origin)) {
+  constexpr bool kVectors = V * sizeof(To) >= 4;
+  [[maybe_unused]] const auto store_vector = [&](int first, int64_t row, int64_t col) {
+    uint32_t words[kWords] = {};
 #pragma unroll
-      for (int slot = 0; slot < Ownership::slots; slot += V) {
-        const auto c = Ownership::at(thread, slot);
-        const int64_t row = origin.row + c[0], col = origin.col + c[1];
-        uint32_t words[kWords];
-#pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-          words[w] = 0;
-#pragma unroll
-          for (int i = 0; i < kPerWord; ++i) {
-            const int at_slot = w * kPerWord + i;
-            words[w] |= detail::element_bits(convert(slot + at_slot, row + (Plan::axis == 0 ? at_slot : 0),
-                                                     col + (Plan::axis == 0 ? 0 : at_slot)))
-                        << (i * 8 * sizeof(To));
-          }
-        }
-        ptx::store_global(detail::element(destination, row, col), words GROUT_HERE);
-      }
-      return;
+    for (int i = 0; i < V; ++i) {
+      const auto value = convert(first + i, row + (Plan::axis == 0 ? i : 0), col + (Plan::axis == 1 ? i : 0));
+      words[i / kPerWord] |= detail::element_bits(value) << (i % kPerWord * 8 * sizeof(To));
     }
-  }
-  const int64_t rows = destination.layout.template extent<0>(), columns = destination.layout.template extent<1>();
+    ptx::store_global(detail::element(destination, row, col), words GROUT_HERE);
+  };
+  [[maybe_unused]] const int64_t rows = destination.layout.template extent<0>();
+  [[maybe_unused]] const int64_t columns = destination.layout.template extent<1>();
+  [[maybe_unused]] const auto store_elements = [&](int first, int64_t row, int64_t col) {
 #pragma unroll
-  for (int slot = 0; slot < Ownership::slots; ++slot) {
-    const auto c = Ownership::at(thread, slot);
+    for (int i = 0; i < V; ++i, row += Plan::axis == 0, col += Plan::axis == 1)
+      if (row >= 0 && col >= 0 && row < rows && col < columns)
+        *detail::element(destination, row, col) = convert(first + i, row, col);
+  };
+  [[maybe_unused]] const bool vectors = detail::stores_vectors(plan, destination, origin);
+#pragma unroll
+  for (int first = 0; first < Ownership::slots; first += V) {
+    const auto c = Ownership::at(thread, first);
     const int64_t row = origin.row + c[0], col = origin.col + c[1];
-    if (row >= 0 && col >= 0 && row < rows && col < columns)
-      *detail::element(destination, row, col) = convert(slot, row, col);
+    if constexpr (!kVectors) store_elements(first, row, col);
+    else if constexpr (Plan::bounds == Bounds::none) store_vector(first, row, col);
+    else if (vectors && detail::is_vector_inside(plan, destination, row, col)) store_vector(first, row, col);
+    else store_elements(first, row, col);
   }
 }
 

@@ -103,8 +103,8 @@ template <int Rows, int Columns, int Axis, int Vector, int Threads> struct Vecto
   }
 };
 
-// Number of consecutive slots, aligned to that number, that every thread holds at neighbouring coordinates along `axis`:
-// how wide a store of this ownership may be. At most `limit`, a power of two.
+// Number of consecutive slots that every thread holds at neighbouring coordinates along `axis`, slots and coordinates
+// aligned to that number: how wide a store of this ownership may be. At most `limit`, a power of two.
 template <class Ownership> constexpr int contiguous_slots(int axis, int limit) {
   int width = limit;
   while (width > 1) {
@@ -113,6 +113,7 @@ template <class Ownership> constexpr int contiguous_slots(int axis, int limit) {
       for (int slot = 0; slot < Ownership::slots && contiguous; ++slot) {
         const auto first = Ownership::at(thread, slot / width * width), here = Ownership::at(thread, slot);
         for (int a = 0; a < Ownership::axes; ++a) contiguous &= here[a] == first[a] + (a == axis ? slot % width : 0);
+        contiguous &= first[axis] % width == 0;
       }
     }
     if (contiguous) break;

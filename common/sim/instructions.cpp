@@ -74,6 +74,7 @@ void store(void* memory, const void* registers, unsigned bytes, Loc loc) {
   check_access(entry.self, "a vector store", memory, bytes, loc);
   tsan::writes(memory, bytes);
   std::memcpy(memory, registers, bytes);
+  ++entry.self.block->scheduler->statistics.vector_stores;
 }
 
 // ---- ldmatrix ----

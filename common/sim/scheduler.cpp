@@ -53,6 +53,7 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   cp_async_8 += other.cp_async_8;
   cp_async_16 += other.cp_async_16;
   cp_async_filled += other.cp_async_filled;
+  vector_stores += other.vector_stores;
   ldmatrix += other.ldmatrix;
   mma += other.mma;
   return *this;

@@ -101,6 +101,7 @@ struct Statistics {
   std::uint64_t barriers = 0;     ///< completed phases of block barriers
   std::uint64_t cp_async_4 = 0, cp_async_8 = 0, cp_async_16 = 0;
   std::uint64_t cp_async_filled = 0;    ///< of those: fewer source bytes than destination bytes
+  std::uint64_t vector_stores = 0;      ///< st.global, st.shared of 4 to 16 bytes (ptx::store_*), each thread's counted
   std::uint64_t ldmatrix = 0, mma = 0;  ///< warp-wide instructions
   Statistics& operator+=(const Statistics& other);
 };

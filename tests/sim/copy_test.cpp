@@ -225,6 +225,48 @@ TEST_F(Copy, SeededCrops) {
   for (const void* kernel : kernels) EXPECT_TRUE(sim::launched_kernels().count(kernel));
 }
 
+// A tile that the destination's end cuts is still stored in vectors, all but those that are cut themselves.
+TEST_F(Copy, StoresWholeVectorsUpToTheEdge) {
+  struct Row {
+    int64_t rows, cols, row_stride, offset;
+    Origin origin;
+    uint64_t vectors;  // of 16 bytes: 8 elements of 16 bits, 4 of 32 bits are two of them
+  };
+  const Row table[] = {
+      {24, 48, 48, 0, {8, 16}, 16 * 4},  // inside: 16 rows of 32 columns
+      {20, 48, 48, 0, {8, 16}, 12 * 4},  // 12 rows are left
+      {24, 40, 40, 0, {8, 16}, 16 * 3},  // 24 columns are left
+      {24, 37, 40, 0, {8, 16}, 16 * 2},  // 21 columns: two vectors and five elements
+      {20, 23, 24, 0, {8, 16}, 0},       // seven columns
+      {24, 48, 48, 0, {-3, -8}, 13 * 3}, // the start cuts too
+      {24, 48, 48, 0, {8, 15}, 0},       // vectors start between the aligned ones
+      {24, 48, 49, 0, {8, 16}, 0},       // rows are misaligned
+      {24, 48, 48, 1, {8, 16}, 0},       // so is the base
+      {24, 48, 48, 0, {24, 16}, 0},      // outside
+  };
+  int kernels = 0;
+  for (size_t variant = 0; variant < store_variants().size(); ++variant) {
+    const StoreVariant& v = store_variants()[variant];
+    if (v.ownership != "vectors of 8 along columns" || v.axis != 1 || !v.bounds || !v.unit_stride) continue;
+    ++kernels;
+    for (const Row& row : table) {
+      StoreCase x;
+      x.variant = variant, x.rows = row.rows, x.cols = row.cols, x.row_stride = row.row_stride, x.offset = row.offset;
+      x.origin = row.origin;
+      use(3, 1);
+      StoreData data(x, guard());
+      ASSERT_TRUE(data.variant.launch(data.request(), nullptr));
+      EXPECT_EQ(data.verify(), "");
+      const bool wide = v.type == ElementType::f32;
+      uint64_t vectors = row.vectors * (wide ? 2 : 1);
+      if (wide && row.cols == 37) vectors = 16 * 5;  // 21 columns: five vectors and one element
+      if (wide && row.cols == 23) vectors = 12 * 1;
+      EXPECT_EQ(sim::statistics().vector_stores, vectors) << describe(x);
+    }
+  }
+  EXPECT_EQ(kernels, 3);
+}
+
 // Ten tiles and eight resident blocks: two blocks copy into a tile that they have stored from before.
 TEST_F(Copy, CropsOfSeveralTilesABlock) {
   for (int schedule = 0; schedule < (thread_sanitizer() ? 3 : 10); ++schedule) {
