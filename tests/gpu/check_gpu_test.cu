@@ -1,14 +1,12 @@
 // TEST_TARGET: sm_80
 // The device's references and comparisons: they agree with the CPU's, pass what is right and fail one wrong element.
-#include <gtest/gtest.h>
-
 #include "common/check_gpu.cuh"
+#include "tests/gpu/support.cuh"
 
 namespace grout {
 namespace {
 
-#define GROUT_NEEDS_GPU() \
-  if (const Status usable = gpu_usable(); !usable) GTEST_SKIP() << "sm_80 or later: " << usable.message
+using CheckGpu = test::GpuTest;
 
 void expect_same(const Comparison& x, const Comparison& y) {
   EXPECT_EQ(x.elements, y.elements);
@@ -35,8 +33,7 @@ Status run_cublas(GemmFixture& f) {
                      f.alpha, f.beta, nullptr);
 }
 
-TEST(CheckGpu, CublasIsRightInEveryLayoutAndBothComparisonsAgree) {
-  GROUT_NEEDS_GPU();
+TEST_F(CheckGpu, CublasIsRightInEveryLayoutAndBothComparisonsAgree) {
   for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f32})
     for (const ElementType out : {type, ElementType::f32})
       for (const bool ta : {false, true})
@@ -53,8 +50,7 @@ TEST(CheckGpu, CublasIsRightInEveryLayoutAndBothComparisonsAgree) {
             }
 }
 
-TEST(CheckGpu, OneWrongElementOrPaddingByteFails) {
-  GROUT_NEEDS_GPU();
+TEST_F(CheckGpu, OneWrongElementOrPaddingByteFails) {
   for (const bool integers : {false, true}) {
     GemmFixture f(stored(ElementType::bf16, 33, 73), stored(ElementType::bf16, 73, 50),
                   stored(ElementType::bf16, 33, 50, false, 53), 1, 0, {integers, 11, 4});
@@ -75,9 +71,9 @@ TEST(CheckGpu, OneWrongElementOrPaddingByteFails) {
 }
 
 // The path through fp64 tensor cores, with extents that divide nothing.
-TEST(CheckGpu, LargeSizes) {
-  GROUT_NEEDS_GPU();
+TEST_F(CheckGpu, LargeSizes) {
   for (const int64_t size : {511, 2047, 8191}) {
+    if (test::short_run() && size > 511) break;
     GemmFixture f(stored(ElementType::bf16, size, size), stored(ElementType::bf16, size, size, true),
                   stored(ElementType::bf16, size, size), 1, 0, {});
     ASSERT_TRUE(run_cublas(f));
@@ -89,8 +85,7 @@ TEST(CheckGpu, LargeSizes) {
   }
 }
 
-TEST(CheckGpu, ManySmallCases) {
-  GROUT_NEEDS_GPU();
+TEST_F(CheckGpu, ManySmallCases) {
   std::vector<SmallCase> cases;
   int64_t used = 0;
   for (int i = 0; i < 200; ++i) {
@@ -145,8 +140,7 @@ TEST(CheckGpu, ManySmallCases) {
   EXPECT_EQ(result.first_failed, 42u);
 }
 
-TEST(CheckGpu, GraphsOfRuns) {
-  GROUT_NEEDS_GPU();
+TEST_F(CheckGpu, GraphsOfRuns) {
   DeviceBuffer buffer(1 << 20);
   const BenchEntry entry{"memset", [&](cudaStream_t s) { (void)cudaMemsetAsync(buffer.data(), 1, buffer.size(), s); }};
   BenchOptions options = BenchOptions::quick();

@@ -113,8 +113,9 @@ TEST_F(Gemm, SeededCases) {
     if (!right(x, &chosen) && ++failed > 10) FAIL() << "more than 10 cases failed";
     ++ran;
     launched += chosen.kernel != "none";
-    if (chosen.kernel != "none" && x.bounds != CallBounds::automatic)
+    if (chosen.kernel != "none" && x.bounds != CallBounds::automatic) {
       EXPECT_EQ(chosen.path == "aligned", x.bounds == CallBounds::none) << describe(x);
+    }
     count_gemm_factors(factors, x, chosen);
     schedules.insert(std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony));
   }
