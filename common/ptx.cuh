@@ -252,11 +252,15 @@ GROUT_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_t s
                     return __funnelshift_rc(low, high, shift));
 }
 
-// No instruction: a pointer that the compiler knows nothing about. Keeps it from turning an unrolled walk of a pointer into
-// as many precomputed multiples of the step, all in registers at once.
+// No instruction: a pointer or int that the compiler knows nothing about. Keeps it from turning an unrolled walk of a pointer
+// into as many precomputed multiples of the step, all in registers at once.
 template <class T> GROUT_DEVICE T* opaque(T* pointer) {
   GROUT_INSTRUCTION(, asm volatile("" : "+l"(pointer));)
   return pointer;
+}
+GROUT_DEVICE int opaque(int value) {
+  GROUT_INSTRUCTION(, asm volatile("" : "+r"(value));)
+  return value;
 }
 
 }  // namespace grout::ptx

@@ -65,11 +65,12 @@ template <class Plan, int WalkAxis> class TileWalk {
       for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride))
         ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
     } else if constexpr (EdgeT == Edge::sides_unused) {
-      const int across = valid_across(source);
+      const int across = ptx::opaque(valid_across(source));
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn) {
         ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
-        from = ptx::opaque(from + ((turn + 1) * kAcross < across ? stride : 0));  // past the end: the same one again
+        if ((turn + 1) * kAcross < across) from += stride;  // past the end: the same one again
+        from = ptx::opaque(from);
       }
     } else {
       const int along = valid_along(source), across = valid_across(source);
@@ -100,10 +101,10 @@ template <class Plan, int WalkAxis> class TileWalk {
     return (int64_t{side_} + 1) * kTile<1 - WalkAxis> <= extent<1 - WalkAxis>(source);
   }
   // How many tiles of the walk, from its first one on, may be copied with Edge::inside where the side is inside, and with
-  // Edge::sides_unused where it is not: then at least one row or column of the source follows them, so that a vector which
-  // sticks out of a row ends before the source does. Uniform.
+  // Edge::sides_unused where it is not: then, where vectors stick out of their rows, at least one row of the source follows,
+  // so that they end before the source does. Uniform.
   template <class Source> GROUT_DEVICE int64_t tiles_inside(const Source& source) const {
-    const int64_t n = extent<WalkAxis>(source) - (side_is_inside(source) ? 0 : 1);
+    const int64_t n = extent<WalkAxis>(source) - (kAxis == WalkAxis || side_is_inside(source) ? 0 : 1);
     return n > 0 ? n / kTile<WalkAxis> : 0;
   }
 

@@ -152,11 +152,6 @@ GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T
   constexpr int kColumns = Columns < 32 * V ? Columns : 32 * V, kRows = 32 * V / kColumns;  // of one turn
   using Ownership = VectorTiled<kRows, kColumns, 1, V, 32>;
   const auto out = view(d, layout(shape(p.m, p.n), stride(p.ldc, 1_c)));
-  const auto scale = [&](float value, int64_t row, int64_t col) {
-    value *= p.alpha;
-    if (p.beta != 0) value += p.beta * to_float(c[row * p.ldc + col]);  // else C is not read: it may be null, or hold NaN
-    return value;
-  };
   const auto at = Ownership::at(lane, 0);
 #pragma unroll 1
   for (int row = 0; row < 8; row += kRows) {
@@ -175,7 +170,16 @@ GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T
           for (int j = 0; j < 4; ++j) values[i + j] = std::bit_cast<float>(words[j]);
         }
       }
-      store(StorePlan<To, Ownership, 1, BoundsT>{}, out, values, {origin.row + row, origin.col + col}, lane, scale);
+#pragma unroll
+      for (int i = 0; i < V; ++i) values[i] *= p.alpha;
+      if (p.beta != 0) {  // else C is not read: it may be null, or hold NaN
+        const int64_t c_row = origin.row + row + at[0], c_col = origin.col + col + at[1];
+#pragma unroll
+        for (int i = 0; i < V; ++i)
+          if (BoundsT == Bounds::none || (c_row < p.m && c_col + i < p.n))
+            values[i] += p.beta * to_float(c[c_row * p.ldc + c_col + i]);
+      }
+      store(StorePlan<To, Ownership, 1, BoundsT>{}, out, values, {origin.row + row, origin.col + col}, lane);
     }
   }
 }
@@ -185,8 +189,9 @@ template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
 __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaParameters<T> p) {
   constexpr bool kKMajorA = !TransA, kKMajorB = TransB;
   constexpr int kStages = Tile::stages, kSteps = Tile::k / 16;
+  constexpr Bounds kBounds = Path == GemmPath::aligned ? Bounds::none : Bounds::checked;
   constexpr CopyOptions kOptions = {
-      .bounds = Path == GemmPath::aligned ? Bounds::none : Bounds::checked,
+      .bounds = kBounds,
       .misaligned = Path == GemmPath::realign ? Misaligned::realign : Misaligned::elements,
       .partial = Partial::zero_fill,
   };
@@ -349,6 +354,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       walk_a = next.first, walk_b = next.second;
     }
 
+    const bool patch_is_inside = patch.row + Sum::patch_m <= p.m && patch.col + kColumns <= p.n;
     float* strip = shared.strip(warp);
 #pragma unroll 1
     for (int i = 0; i < 2 * Tile::atoms_m; ++i) {  // 8 rows at a time: half an atom
@@ -369,10 +375,12 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
         d += done * p.batch_d;
         const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + done * p.batch_c;
         constexpr int kWide = 16 / sizeof(To);
-        if (detail::is_aligned(d, 16) && p.ldc % kWide == 0)
-          gemm_store_strip<To, kWide, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
+        if (!detail::is_aligned(d, 16) || p.ldc % kWide != 0)
+          gemm_store_strip<To, 1, kBounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
+        else if (kBounds == Bounds::none || patch_is_inside)
+          gemm_store_strip<To, kWide, Bounds::none, kColumns, kPitch>(strip, p, d, c, origin, lane);
         else
-          gemm_store_strip<To, 1, kOptions.bounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
+          gemm_store_strip<To, kWide, Bounds::checked, kColumns, kPitch>(strip, p, d, c, origin, lane);
       };
       if (p.out == ElementType::bf16) write_out(static_cast<bf16*>(p.d));
       else if (p.out == ElementType::f16) write_out(static_cast<f16*>(p.d));
