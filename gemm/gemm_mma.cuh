@@ -203,8 +203,6 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   using PlanB = CopyPlan<T, LayoutB, Tile::threads, kOptions>;
   using Sum = WarpTiled<MmaM16N8K16C, Tile::warps_m, Tile::warps_n, Tile::atoms_m, Tile::atoms_n>;
 
-  // Edge::sides_unused wants a test for each vector in the loop: where accumulators and addresses leave registers for them.
-  constexpr bool kSidesUnused = Sum::slots + 4 * (PlanA::Ownership::turns + PlanB::Ownership::turns) <= 176;
   using Storage = GemmMmaStorage<T, Tile>;
   auto& shared = dynamic_shared<Storage>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
@@ -254,9 +252,9 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   };
 
   int64_t index = blockIdx.x;  // at least one tile a block
-  int64_t batch = gemm_tile_index(index, tiles_m, tiles_n).batch;
   auto [walk_a, walk_b] = start(gemm_tile_index(index, tiles_m, tiles_n));
   while (true) {
+    const int64_t batch = gemm_tile_index(index, tiles_m, tiles_n).batch;
     const auto from_a = source_a(batch);
     const auto from_b = source_b(batch);
     Fragment<float, Sum> sum;
@@ -331,29 +329,25 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       untested = both < kStages ? 0 : static_cast<int>(both) - (kStages - 1);  // copies run that much ahead
       if (Path == GemmPath::aligned || (walk_a.side_is_inside(from_a) && walk_b.side_is_inside(from_b))) {
         multiply_tiles(std::integral_constant<Edge, Edge::inside>{}, 0, untested);
-      } else if constexpr (Path != GemmPath::aligned && kSidesUnused) {
+      } else if constexpr (Path != GemmPath::aligned) {
         // Rows of A past M, columns of B past N become rows and columns of D that nobody stores: their values are free.
         multiply_tiles(std::integral_constant<Edge, Edge::sides_unused>{}, 0, untested);
-      } else {
-        untested = 0;
       }
     }
     multiply_tiles(std::integral_constant<Edge, Edge::zeros>{}, untested, tiles_k);
     wait_copies<0>();
     __syncthreads();  // all warps have left the ring: the next tile's first copies run beside this tile's epilogue
     constexpr int kColumns = Storage::strip_columns, kPitch = Storage::strip_pitch;
-    const Origin patch = {int64_t{walk_a.side()} * Tile::m + warp / Tile::warps_n * Sum::patch_m,
-                          int64_t{walk_b.side()} * Tile::n + warp % Tile::warps_n * kColumns};
-    const int64_t done = batch;
+    const int tile_m = walk_a.side(), tile_n = walk_b.side();
     index += gridDim.x;
     const bool more_tiles = index < tiles;
     if (more_tiles) {
-      const GemmTileIndex at = gemm_tile_index(index, tiles_m, tiles_n);
-      batch = at.batch;
-      auto next = start(at);
+      auto next = start(gemm_tile_index(index, tiles_m, tiles_n));
       walk_a = next.first, walk_b = next.second;
     }
 
+    const Origin patch = {int64_t{tile_m} * Tile::m + warp / Tile::warps_n * Sum::patch_m,
+                          int64_t{tile_n} * Tile::n + warp % Tile::warps_n * kColumns};
     const bool patch_is_inside = patch.row + Sum::patch_m <= p.m && patch.col + kColumns <= p.n;
     float* strip = shared.strip(warp);
 #pragma unroll 1
@@ -372,8 +366,8 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       __syncwarp();  // the strip is complete
       const Origin origin = {patch.row + 8 * i, patch.col};
       const auto write_out = [&]<class To>(To* d) {
-        d += done * p.batch_d;
-        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + done * p.batch_c;
+        d += batch * p.batch_d;
+        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + batch * p.batch_c;
         constexpr int kWide = 16 / sizeof(To);
         if (!detail::is_aligned(d, 16) || p.ldc % kWide != 0)
           gemm_store_strip<To, 1, kBounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
