@@ -176,11 +176,12 @@ inline GemmRepack gemm_repack_plan(const GemmArguments& g) {
   r.bytes_b = r.b ? bytes(r.rows_b, r.row_b, r.batch_b) : 0;
   return r;
 }
-// Copies pay once the products outweigh two more passes over the operands and a launch each (gemm/NOTES.md).
+// Copies pay once the products, or the k-tiles that a block realigns one after the other, outweigh two more passes over the
+// operands and a launch each (gemm/NOTES.md).
 inline bool gemm_repack_pays(const GemmArguments& g) {
   const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k), batch = static_cast<double>(g.batch);
   // Matrices that overlap one another may have copies longer than any memory, and than 64 bits count.
-  return m * n * k * batch >= 0x1p25 && (m + n + 16) * (k + 8) * batch < 0x1p50;
+  return (m * n * k * batch >= 0x1p25 || k >= 512) && (m + n + 16) * (k + 8) * batch < 0x1p50;
 }
 
 template <class T>

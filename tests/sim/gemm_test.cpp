@@ -327,14 +327,15 @@ TEST_F(GemmSlow, EmptyOutputsLaunchNothing) {
   }
 }
 
-// Misaligned operands of large products are copied first: one of them or both, in every layout, and in a batch.
+// Misaligned operands of large products, or of long K, are copied first: one of them or both, in every layout, and in a batch.
 TEST_F(Gemm, RepackedOperands) {
-  const int count = thread_sanitizer() ? 1 : 12;
+  const int count = thread_sanitizer() ? 1 : 16;
   int repacked = 0;
   for (int i = 0; i < count; ++i) {
     GemmCase x;
     x.m = 322, x.n = 323, x.k = 325;
     if (i >= 8) x.m = 225, x.n = 224, x.k = 223, x.batch = 3, x.gap_a = 1, x.repeat_a = i == 9, x.repeat_b = i == 10;
+    if (i >= 12) x.m = 17, x.n = 70, x.k = 512 + i - 12, x.batch = 1, x.gap_a = 0;
     x.trans_a = i & 1, x.trans_b = i & 2, x.type = i % 3 ? ElementType::bf16 : ElementType::f16;
     x.schedule = thread_sanitizer() ? 3 : i % 10, x.seed = static_cast<uint64_t>(i), x.integers = i % 4 != 1;
     if (thread_sanitizer()) x.processors = 1;
@@ -347,6 +348,11 @@ TEST_F(Gemm, RepackedOperands) {
     repacked += chosen.path == "repack";
   }
   EXPECT_EQ(repacked, count);
+  GemmCase x;  // one short of both rules
+  x.m = 17, x.n = 70, x.k = 511, x.offset_a = 1;
+  GemmChosen chosen;
+  right(x, &chosen);
+  EXPECT_EQ(chosen.path, "realign");
 }
 
 // The caller's workspace: as large as asked for, and nothing beyond it is touched; smaller or misaligned, it is refused.
