@@ -56,7 +56,7 @@ check() {
 }
 
 # A few at a time: most of the time goes to the host side of one thread.
-most=$(($(nproc) < 4 ? $(nproc) : 4))
+most=$(($(nproc) < 6 ? $(nproc) : 6))
 running=0 failed=0
 for program in "$@"; do
   for kind in memcheck racecheck initcheck synccheck; do
