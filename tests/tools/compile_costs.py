@@ -1,5 +1,6 @@
-"""compile_costs.py LOG: no file of the build took more than 120 seconds of processor time or 4 GiB in one process to
-compile. The log is written by measured.py in a build with -DGROUT_MEASURE=ON; the last compilation of a file counts."""
+"""compile_costs.py LOG: no file of the build took more than 4 GiB in one process to compile, or more than 120 seconds of
+processor time: that where CI is set, since seconds depend on the machine and on what else it does. The log is written by
+measured.py in a build with -DGROUT_MEASURE=ON; the last compilation of a file counts."""
 import json
 import os
 import sys
@@ -7,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(__file__))
 from report import Cases
 
-SECONDS, MEBIBYTES = 120, 4096
+SECONDS, MEBIBYTES = 120 if os.environ.get("CI") else float("inf"), 4096
 cases = Cases("compile_costs")
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 latest = {}
@@ -25,5 +26,5 @@ for entry in sorted(latest.values(), key=lambda entry: -entry["cpu_s"]):
     if entry["cpu_s"] > SECONDS or entry["peak_mib"] > MEBIBYTES:
         over.append(line.strip())
 if latest:
-    cases.check(f"{len(latest)} compilations within {SECONDS} s and {MEBIBYTES} MiB", "over it: " + "; ".join(over) if over else None)
+    cases.check(f"{len(latest)} compilations within {SECONDS:g} s and {MEBIBYTES} MiB", "over it: " + "; ".join(over) if over else None)
 cases.finish()
