@@ -128,10 +128,6 @@ template <class T, int Extent, int K, bool KMajor, bool IsA, int Patch> struct G
   }
 };
 
-// Which matrix of the batch tile `index` belongs to. The comparison spares the first one a 64-bit division.
-GROUT_HD int64_t gemm_tile_batch(int64_t index, int64_t tiles_of_one) {
-  return index < tiles_of_one ? 0 : index / tiles_of_one;
-}
 // Coordinates of tile `index`: bands of 16 tile rows, walked column by column, so that the blocks that run together share
 // A and B tiles in L2.
 struct GemmTileIndex {
@@ -140,7 +136,7 @@ struct GemmTileIndex {
 };
 GROUT_HD GemmTileIndex gemm_tile_index(int64_t index, int64_t tiles_m, int64_t tiles_n) {
   constexpr int64_t kBand = 16;
-  const int64_t batch = gemm_tile_batch(index, tiles_m * tiles_n);
+  const int64_t batch = index / (tiles_m * tiles_n);
   index -= batch * (tiles_m * tiles_n);
   const int64_t band = index / (kBand * tiles_n), first = band * kBand;
   const int64_t height = tiles_m - first < kBand ? tiles_m - first : kBand;
@@ -258,7 +254,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   int64_t index = blockIdx.x;  // at least one tile a block
   auto [walk_a, walk_b] = start(gemm_tile_index(index, tiles_m, tiles_n));
   while (true) {
-    const int64_t batch = gemm_tile_batch(index, tiles_m * tiles_n);  // anew: beside the sums, registers are scarce
+    const int64_t batch = gemm_tile_index(index, tiles_m, tiles_n).batch;
     const auto from_a = source_a(batch);
     const auto from_b = source_b(batch);
     Fragment<float, Sum> sum;
