@@ -66,6 +66,7 @@ inline BenchEntry as_graph(const BenchEntry& entry, int repeats) {
   cudaStream_t stream;
   cudaGraph_t graph;
   require_success(cudaStreamCreate(&stream), "cudaStreamCreate");
+  entry.run(stream);  // what it sets up when first used, a cuBLAS handle say, cannot be set up in a capture
   require_success(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   for (int i = 0; i < repeats; ++i) entry.run(stream);
   require_success(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");

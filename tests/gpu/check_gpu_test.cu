@@ -1,5 +1,7 @@
 // TEST_TARGET: sm_80
 // The device's references and comparisons: they agree with the CPU's, pass what is right and fail one wrong element.
+#include <thread>
+
 #include "common/check_gpu.cuh"
 #include "tests/gpu/support.cuh"
 
@@ -150,6 +152,21 @@ TEST_F(CheckGpu, GraphsOfRuns) {
   EXPECT_LT(timings[1].us, 2 * timings[0].us);
   options.cold = true;
   EXPECT_GT(Bench(options).compare({entry})[0].us, 0.1);
+}
+
+// Each thread has a cuBLAS handle, made when it first needs one: here by a graph.
+TEST_F(CheckGpu, AGraphMayBeTheFirstToUseCublas) {
+  GemmFixture f(stored(ElementType::bf16, 33, 73), stored(ElementType::bf16, 73, 50), stored(ElementType::bf16, 33, 50), 1, 0, {});
+  std::thread([&] {
+    const BenchEntry cublas{"cuBLAS", [&](cudaStream_t s) {
+                              (void)cublas_gemm(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout,
+                                                f.device_c.data(), f.alpha, f.beta, s);
+                            }};
+    EXPECT_NO_THROW(as_graph(cublas, 2).run(nullptr));
+  }).join();
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const Comparison result = f.verify("cuBLAS");
+  EXPECT_TRUE(result.pass()) << result.message;
 }
 
 }  // namespace
