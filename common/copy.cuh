@@ -374,7 +374,8 @@ GROUT_HD bool stores_vectors(Plan, const View<typename Plan::Value, L>& destinat
 template <class Plan, class L>
 GROUT_HD int stored_front(Plan, const View<typename Plan::Value, L>& destination, int64_t row, int64_t col) {
   const int64_t along = Plan::axis == 0 ? row : col, across = Plan::axis == 0 ? col : row;
-  const int64_t left = destination.layout.template extent<Plan::axis>() - along;
+  // Unsigned: an origin may lie anywhere, and the difference may wrap.
+  const auto left = static_cast<int64_t>(uint64_t(destination.layout.template extent<Plan::axis>()) - uint64_t(along));
   if (along < 0 || left <= 0 || across < 0 || across >= destination.layout.template extent<1 - Plan::axis>()) return 0;
   return left < Plan::vector ? static_cast<int>(left) : Plan::vector;
 }

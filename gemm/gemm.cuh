@@ -155,12 +155,6 @@ template <class T> std::span<const GemmMmaVariant<T>> gemm_mma_variants(bool tra
                             : std::span(GemmVariants<T, false, false>::list));
 }
 
-// Defined where the kernels are compiled once for several programs (CMakeLists.txt). Without it whoever calls gemm has them.
-#ifdef GROUT_GEMM_KERNELS_ELSEWHERE
-extern template std::span<const GemmMmaVariant<bf16>> gemm_mma_variants<bf16>(bool, bool);
-extern template std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool, bool);
-#endif
-
 // Which operands have to be copied before vectors can be read, and how: their copies lie one behind the other.
 struct GemmRepack {
   bool a = false, b = false;

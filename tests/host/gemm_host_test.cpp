@@ -340,5 +340,32 @@ TEST(GemmWorkspace, OverlappingMatricesAreNotCopiedBeyondAnyMemory) {
   EXPECT_EQ(gemm_workspace_bytes(g), 0u);
 }
 
+// Which k-tiles a walk may copy without tests: 4 or fewer of 32. Rows of A past M are repeated; only where vectors run along m
+// and stick out of their rows must a row follow.
+TEST(Walk, TilesThatNeedNoTest) {
+  const auto tiles = []<bool KMajor>(std::bool_constant<KMajor>, int64_t m, int64_t k) {
+    using Layout = typename GemmOperandTile<bf16, 64, 32, KMajor>::Layout;
+    using Walk = TileWalk<CopyPlan<bf16, Layout, 128, CopyOptions{.partial = Partial::zero_fill}>, 1>;
+    static bf16 memory[136 * 136];
+    const auto walk = [&](const auto& source) {
+      const Walk second(source, 1, 0);  // rows 64 .. 127
+      EXPECT_EQ(second.side_is_inside(source), m >= 128);
+      return second.tiles_inside(source);
+    };
+    if constexpr (KMajor) return walk(view(memory, layout(shape(m, k), stride(int64_t{136}, 1_c))));
+    else return walk(view(memory, layout(shape(m, k), stride(1_c, int64_t{136}))));
+  };
+  constexpr std::true_type k_major;
+  constexpr std::false_type m_major;
+  EXPECT_EQ(tiles(k_major, 128, 128), 4);
+  EXPECT_EQ(tiles(k_major, 128, 127), 3);
+  EXPECT_EQ(tiles(k_major, 100, 128), 4);
+  EXPECT_EQ(tiles(m_major, 128, 128), 4);
+  EXPECT_EQ(tiles(m_major, 100, 128), 3);
+  EXPECT_EQ(tiles(m_major, 100, 129), 4);
+  EXPECT_EQ(tiles(m_major, 128, 31), 0);
+  EXPECT_EQ(tiles(k_major, 100, 0), 0);
+}
+
 }  // namespace
 }  // namespace grout

@@ -235,6 +235,22 @@ struct ThreeLong {
   static constexpr int threads = 1, slots = 6, axes = 2;
   static constexpr Coordinate<2> at(int, int slot) { return {0, slot}; }
 };
+struct OffByTwo {
+  static constexpr int threads = 1, slots = 4, axes = 2;
+  static constexpr Coordinate<2> at(int, int slot) { return {0, slot + 2}; }
+};
+struct SecondThreadDescends {
+  static constexpr int threads = 2, slots = 2, axes = 2;
+  static constexpr Coordinate<2> at(int thread, int slot) { return {thread, thread == 0 ? slot : 1 - slot}; }
+};
+struct SecondPairDescends {
+  static constexpr int threads = 1, slots = 4, axes = 2;
+  static constexpr Coordinate<2> at(int, int slot) { return {0, slot < 2 ? slot : 5 - slot}; }
+};
+struct EverySecond {
+  static constexpr int threads = 1, slots = 4, axes = 2;
+  static constexpr Coordinate<2> at(int, int slot) { return {0, slot % 2 * 2 + slot / 2}; }
+};
 TEST(ContiguousSlots, ByHand) {
   static_assert(contiguous_slots<Rows4>(1, 8) == 4);  // no more than there are
   static_assert(contiguous_slots<Rows4>(1, 2) == 2);  // no more than asked for
@@ -243,6 +259,10 @@ TEST(ContiguousSlots, ByHand) {
   static_assert(contiguous_slots<Crosswise>(1, 4) == 1);
   static_assert(contiguous_slots<Descending>(1, 4) == 1);
   static_assert(contiguous_slots<ThreeLong>(1, 4) == 2);  // 6 slots are not whole groups of 4
+  static_assert(contiguous_slots<OffByTwo>(1, 4) == 2);   // coordinates are aligned too
+  static_assert(contiguous_slots<SecondThreadDescends>(1, 2) == 1);
+  static_assert(contiguous_slots<SecondPairDescends>(1, 2) == 1);
+  static_assert(contiguous_slots<EverySecond>(1, 4) == 1);
   static_assert(contiguous_slots<MmaM16N8K16C>(1, 8) == 2);
   static_assert(contiguous_slots<MmaM16N8K16C>(0, 8) == 1);
   static_assert(contiguous_slots<MmaM16N8K16B>(0, 8) == 2);

@@ -242,7 +242,10 @@ TEST_F(Copy, StoresVectorsUpToTheEdge) {
       {24, 48, 48, 0, {8, 15}, 0, 0},             // vectors start between the aligned ones
       {24, 48, 49, 0, {8, 16}, 0, 0},             // rows are misaligned
       {24, 48, 48, 1, {8, 16}, 0, 0},             // so is the base
-      {24, 48, 48, 0, {24, 16}, 0, 0},            // outside
+      {24, 48, 48, 0, {24, 16}, 0, 0},            // outside, and so far that 32 bits would not notice:
+      {24, 40, 40, 0, {8, (int64_t{1} << 32) + 16}, 0, 0},
+      {24, 40, 40, 0, {8, -(int64_t{1} << 32) + 16}, 0, 0},
+      {24, 40, 40, 0, {-(int64_t{1} << 32) + 8, 16}, 0, 0},
   };
   int kernels = 0;
   for (size_t variant = 0; variant < store_variants().size(); ++variant) {

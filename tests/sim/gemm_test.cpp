@@ -473,7 +473,7 @@ TEST_F(Gemm, RefusalsTouchNothing) {
       {"bounds=false, stride between matrices of D",
        [](GemmCall& g) {
          g.m = g.k = 64, g.n = 32, g.lda = g.ldb = g.ldc = 128, g.bounds = CallBounds::none;
-         g.batch = 2, g.batch_d = 33;  // side by side, inside D's own memory
+         g.batch = 2, g.batch_a = g.batch_b = 0, g.batch_d = 33;  // side by side, inside D's own memory
        },
        {"aligned"}},
       {"an extent beyond addresses",
