@@ -15,7 +15,7 @@
 #pragma once
 #include <string>
 
-#include "common/copy.cuh"
+#include "common/store.cuh"
 
 namespace grout {
 

@@ -20,6 +20,7 @@
 // rejects       nothing: what it cannot do is refused by the host entry, gemm.cuh.
 // verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
+#include "common/store.cuh"
 #include "common/walk.cuh"
 
 namespace grout {

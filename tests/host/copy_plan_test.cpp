@@ -1,6 +1,6 @@
 // What a bounded copy decides for each vector, on the host: worked cases by hand, random sources against brute force
 // over addresses, and the promise that nothing outside the source's first and last valid byte is ever read.
-#include "common/copy.cuh"
+#include "common/store.cuh"
 
 #include <gtest/gtest.h>
 

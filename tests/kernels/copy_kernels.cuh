@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/check.cuh"
-#include "common/copy.cuh"
+#include "common/store.cuh"
 #include "tests/kernels/gemm_cases.cuh"
 
 namespace grout::test {

@@ -62,6 +62,8 @@ def gemm_table(evidence):
 def random_table(evidence):
     """The table of shapes drawn at random, in three classes of M N K."""
     shapes = {tuple(map(int, shape.split("x"))): rows for (shape, _), rows in measured(evidence).items()}
+    if len(shapes) != 50:
+        sys.exit(f"{evidence.name}: {len(shapes)} shapes were read, not 50")
     lines = ["| M N K | shapes | of cuBLAS: worst | median | best |", "|---|---:|---|---:|---:|"]
     limits = (0, 2**25, 2**30, 2**63)
     for low, high in zip(limits, limits[1:]):
@@ -72,8 +74,6 @@ def random_table(evidence):
         name = f"below 2^{high.bit_length() - 1}" if low == 0 else f"2^{low.bit_length() - 1} and more" if high == 2**63 else "between"
         worst, median, best = ratios[0], statistics.median(r for r, _ in ratios), ratios[-1][0]
         lines.append(f"| {name} | {len(ratios) // len(LAYOUTS)} | {worst[0]:.2f} ({worst[1]}) | {median:.2f} | {best:.2f} |")
-    if len(shapes) != 50:
-        sys.exit(f"{evidence.name}: {len(shapes)} shapes were read, not 50")
     return lines
 
 
