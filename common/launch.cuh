@@ -9,6 +9,7 @@
 #include <utility>
 
 #ifdef __CUDACC__
+#include <cuda.h>  // types only: nothing links libcuda
 #include <cuda_runtime.h>
 #else
 #include "common/sim/sim.h"
@@ -70,9 +71,20 @@ inline Status device_info(DeviceInfo& info) {
   return runtime_status(error, "query of the current device");
 }
 
+// How a kernel is launched, beside its arguments.
+struct LaunchShape {
+  dim3 grid, block;
+  size_t shared_bytes = 0;     // dynamic shared memory of a block
+  unsigned cluster = 1;        // blocks of a cluster, along x; divides grid.x. More than 1: compute capability 9.0 or later
+  bool programmatic = false;   // may start before the kernel ahead of it in the stream has ended, and waits for it with
+                               // griddepcontrol_wait. Compute capability 9.0 or later
+};
+
 #ifdef __CUDACC__
 
 inline constexpr bool kSimulatedBuild = false;
+
+using TensorMap = CUtensorMap;
 
 // Is there a GPU that this process can use? The message says why not.
 inline Status gpu_usable() {
@@ -94,36 +106,67 @@ template <class T> __device__ __forceinline__ T& dynamic_shared() {
   return *reinterpret_cast<T*>(grout_dynamic_shared_memory);
 }
 
-// Launches kernel<<<grid, block, shared_bytes, stream>>>(arguments...). Does not synchronise.
+// A function of the driver library, by name and the CUDA version whose signature is meant (12000: 12.0), found through the
+// runtime: nothing links libcuda.
+template <class Function> Status driver_function(const char* name, unsigned version, Function*& function) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault, &found);
+  if (error != cudaSuccess) return runtime_status(error, std::string("search for the driver's ") + name);
+  if (found != cudaDriverEntryPointSuccess || address == nullptr)
+    return unsupported(std::string("the driver has no ") + name + " of CUDA " + std::to_string(version / 1000) + "." +
+                       std::to_string(version % 1000 / 10) + ": it is too old");
+  function = reinterpret_cast<Function*>(address);
+  return {};
+}
+
+// Launches kernel(arguments...). Does not synchronise.
 // Errors: invalid configuration, or a kernel for another architecture, as a Status naming the kernel's needs.
 template <class... Parameters, class... Arguments>
-Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-              Arguments&&... arguments) {
+Status launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, Arguments&&... arguments) {
   const auto address = reinterpret_cast<const void*>(kernel);
-  if (shared_bytes > 48 * 1024) {
+  if (shape.shared_bytes > 48 * 1024) {
     const cudaError_t error =
-        cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+        cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
     if (error != cudaSuccess) {
       (void)cudaGetLastError();
       if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
         return unsupported(std::string("this kernel was not built for this GPU: ") + cudaGetErrorString(error));
-      return runtime_status(error, "a block asks for " + std::to_string(shared_bytes) + " bytes of shared memory");
+      return runtime_status(error, "a block asks for " + std::to_string(shape.shared_bytes) + " bytes of shared memory");
     }
+  }
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {shape.cluster, 1, 1};
+  }
+  if (shape.programmatic) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
   }
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
   const cudaError_t error = std::apply(
       [&](auto&... value) {
         void* pointers[] = {const_cast<void*>(static_cast<const void*>(&value))...};
-        return cudaLaunchKernel(address, grid, block, pointers, shared_bytes, stream);
+        return cudaLaunchKernelExC(&config, address, pointers);
       },
       values);
   if (error == cudaSuccess) return {};
   (void)cudaGetLastError();
   if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
     return unsupported(std::string("this kernel was not built for this GPU: ") + cudaGetErrorString(error));
-  return runtime_status(error, "launch of grid " + std::to_string(grid.x) + "x" + std::to_string(grid.y) + "x" +
-                                   std::to_string(grid.z) + ", block " + std::to_string(block.x) + ", " +
-                                   std::to_string(shared_bytes) + " bytes of shared memory");
+  return runtime_status(error, "launch of grid " + std::to_string(shape.grid.x) + "x" + std::to_string(shape.grid.y) + "x" +
+                                   std::to_string(shape.grid.z) + ", block " + std::to_string(shape.block.x) + ", cluster " +
+                                   std::to_string(shape.cluster) + ", " + std::to_string(shape.shared_bytes) +
+                                   " bytes of shared memory");
 }
 
 #else
@@ -132,6 +175,8 @@ inline constexpr bool kSimulatedBuild = true;
 
 inline Status gpu_usable() { return unsupported("this program was built for the simulated device"); }
 
+using TensorMap = sim::TensorMap;
+
 // How many multiprocessors the simulated device reports.
 inline void set_simulated_sms(int sms) { sim::options().sms = sms; }
 
@@ -139,15 +184,14 @@ template <class T> T& dynamic_shared() { return *static_cast<T*>(sim::dynamic_sh
 
 // Runs every block to completion before it returns. A Report of the simulated device becomes a device error.
 template <class... Parameters, class... Arguments>
-Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t,
-              Arguments&&... arguments) {
+Status launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t, Arguments&&... arguments) {
   struct Call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> values;
   } call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)};
   try {
     sim::launch(
-        grid, block, shared_bytes,
+        {shape.grid, shape.block, shape.shared_bytes, shape.cluster, shape.programmatic},
         [](void* context) {
           auto& c = *static_cast<Call*>(context);
           std::apply([&](auto&... value) { c.kernel(value...); }, c.values);
@@ -160,5 +204,11 @@ Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t share
 }
 
 #endif
+
+template <class... Parameters, class... Arguments>
+Status launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+              Arguments&&... arguments) {
+  return launch(kernel, LaunchShape{grid, block, shared_bytes}, stream, std::forward<Arguments>(arguments)...);
+}
 
 }  // namespace grout

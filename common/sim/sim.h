@@ -108,8 +108,16 @@ struct Statistics {
 /// Of this host thread's last launch that finished without a report.
 const Statistics& statistics();
 
+struct Launch {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;
+  unsigned cluster = 1;       ///< blocks along x
+  bool programmatic = false;  ///< may read what the launch before it wrote only after griddepcontrol_wait
+};
+
 /// Runs `body(context)` once in each thread of the grid and returns when all have ended. `kernel` identifies the kernel
 /// in `launched_kernels()`, `name` in reports. Throws `Report`.
+void launch(const Launch& launch, void (*body)(void*), void* context, const void* kernel, const char* name = nullptr);
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* context, const void* kernel,
             const char* name = nullptr);
 
@@ -157,5 +165,56 @@ void ldmatrix(std::uint32_t* r, int count, bool trans, std::uint32_t row_address
 /// fp32, k ascending, and c last.
 void mma_m16n8k16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], const float (&c)[4],
                   bool is_bf16, Loc loc = Loc::current());
+
+// ---- Instructions of compute capability 9.0, for common/ptx_sm90.cuh, which says what each does ----
+
+/// What cuTensorMapEncodeTiled makes of its arguments: a matrix in global memory, fastest dimension first.
+struct alignas(64) TensorMap {
+  enum class Swizzle : std::uint8_t { none, b32, b64, b128 };
+  std::uint8_t rank = 0;  // 1 to 3; 0: never encoded
+  std::uint8_t element_bytes = 0;
+  Swizzle swizzle = Swizzle::none;
+  unsigned char* base = nullptr;
+  std::uint64_t extent[3] = {};       // elements
+  std::uint64_t pitch_bytes[3] = {};  // between neighbours in that dimension; [0] is element_bytes
+  std::uint32_t box[3] = {};          // elements
+};
+
+void mbarrier_init(std::uint32_t shared, std::uint32_t count, Loc loc = Loc::current());
+void mbarrier_inval(std::uint32_t shared, Loc loc = Loc::current());
+void fence_mbarrier_init(Loc loc = Loc::current());
+void mbarrier_arrive(std::uint32_t shared, Loc loc = Loc::current());
+void mbarrier_arrive_cluster(std::uint32_t cluster_shared, Loc loc = Loc::current());
+void mbarrier_expect_tx(std::uint32_t shared, std::uint32_t bytes, Loc loc = Loc::current());
+void mbarrier_arrive_expect_tx(std::uint32_t shared, std::uint32_t bytes, Loc loc = Loc::current());
+bool mbarrier_try_wait_parity(std::uint32_t shared, std::uint32_t parity, bool cluster, Loc loc = Loc::current());
+
+void fence_proxy_async(Loc loc = Loc::current());
+void fence_proxy_async_global(Loc loc = Loc::current());
+
+/// `blocks`: multicast mask; 0: the own block only.
+void bulk_load(std::uint32_t shared, const void* global, std::uint32_t bytes, std::uint32_t barrier, std::uint16_t blocks,
+               Loc loc = Loc::current());
+void bulk_to_cluster(std::uint32_t cluster_shared, std::uint32_t shared, std::uint32_t bytes, std::uint32_t cluster_barrier,
+                     Loc loc = Loc::current());
+void bulk_store(void* global, std::uint32_t shared, std::uint32_t bytes, Loc loc = Loc::current());
+void bulk_commit_group(Loc loc = Loc::current());
+void bulk_wait_group(int n, bool read, Loc loc = Loc::current());
+void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t* coordinates, int rank, std::uint32_t barrier,
+                 std::uint16_t blocks, Loc loc = Loc::current());
+void tensor_store(const TensorMap& map, const std::int32_t* coordinates, int rank, std::uint32_t shared,
+                  Loc loc = Loc::current());
+void prefetch_tensormap(const TensorMap& map, Loc loc = Loc::current());
+
+std::uint32_t cluster_rank(Loc loc = Loc::current());
+std::uint32_t cluster_size(Loc loc = Loc::current());
+std::uint32_t mapa(std::uint32_t shared, std::uint32_t rank, Loc loc = Loc::current());
+void cluster_arrive(bool relaxed, Loc loc = Loc::current());
+void cluster_wait(Loc loc = Loc::current());
+void load_cluster(void* registers, std::uint32_t cluster_shared, unsigned bytes, Loc loc = Loc::current());
+void store_cluster(std::uint32_t cluster_shared, const void* registers, unsigned bytes, Loc loc = Loc::current());
+
+void griddepcontrol_wait(Loc loc = Loc::current());
+void griddepcontrol_launch_dependents(Loc loc = Loc::current());
 
 }  // namespace grout::sim
