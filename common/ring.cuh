@@ -3,8 +3,8 @@
 // full[s]    completed by what fills stage s: `producers` arrivals, and the bytes that were expected. Consumers wait for it.
 // empty[s]   completed by those who have read it: `consumers` arrivals. The producer waits for it.
 //
-// Iteration k uses stage k % Stages in round k / Stages; `phase` is the parity of the round. Each barrier completes one phase a
-// round. Three stages, P the producer, C the consumer:
+// Iteration k uses stage k % Stages in round k / Stages; `phase` is the parity of the round. Each barrier completes a phase in
+// each round. Three stages, P the producer, C the consumer:
 //
 //   k                                0   1   2   3   4   5   6   7
 //   stage                            0   1   2   0   1   2   0   1
@@ -16,15 +16,15 @@
 //   C wait:    full[stage],  parity  0   0   0   1   1   1   0   0   phase
 //   C reads the stage, then release: completes the phase of empty[stage]
 //
-// A parity names a phase only up to the one before. That is enough: P is at most one round ahead of C's releases, C never ahead
-// of P.
+// A parity names a phase only up to the one before. That is enough: P is at most one round ahead of C's releases, and C never
+// ahead of P.
 //
 // CONTRACT
 // participants  each thread that acquires, waits or releases keeps a Position of its own and calls next() once an iteration.
 // barriers      `producers`: calls of expect or arrive_full an iteration; `consumers`: calls of release.
 // completion    after wait all of the stage may be read; after release this thread reads it no more.
-// the end       a producer may end with stages in flight: the consumers wait for them. In a cluster, a block whose barriers or
-//               stages others still reach ends behind a cluster barrier.
+// the end       a producer may end with stages in flight: the consumers wait for them. In a cluster, a block whose barriers
+//               or stages others still reach ends behind a cluster barrier.
 #pragma once
 #include "common/ptx_sm90.cuh"
 
@@ -70,8 +70,8 @@ template <int Stages> class Ring {
   GROUT_DEVICE void acquire_cluster(Position p GROUT_AT) const {
     while (!ptx::mbarrier_try_wait_parity_cluster(empty_barrier(p), p.phase ^ 1 GROUT_HERE)) {}
   }
-  // Producer: one arrival, and the stage is full only when `bytes` have come: all that the block's own copies and its neighbours'
-  // multicasts bring. Before the own copies; neighbours' bytes may come earlier.
+  // Producer: one arrival, and the stage is full only when `bytes` have come: all that the block's own copies and its
+  // neighbours' multicasts bring. Before the own copies; neighbours' bytes may come earlier.
   GROUT_DEVICE void expect(Position p, uint32_t bytes GROUT_AT) const {
     ptx::mbarrier_arrive_expect_tx(full_barrier(p), bytes GROUT_HERE);
   }
