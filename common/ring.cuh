@@ -1,10 +1,10 @@
 // A ring of stages in shared memory: a producer fills them, consumers drain them, and two mbarriers a stage say when.
 //
-// full[s]    completed by what fills stage s: `producers` arrivals, and the bytes that were expected. Consumers wait for it.
-// empty[s]   completed by those who have read it: `consumers` arrivals. The producer waits for it.
+// full[s]    completed by what fills stage s: `producers` arrivals, and the bytes that were expected. Consumers wait.
+// empty[s]   completed by those who have read it: `consumers` arrivals. The producer waits.
 //
-// Iteration k uses stage k % Stages in round k / Stages; `phase` is the parity of the round. Each barrier completes a phase in
-// each round. Three stages, P the producer, C the consumer:
+// Iteration k uses stage k % Stages in round k / Stages; `phase` is the parity of the round. Each barrier completes one phase
+// a round. Three stages, P the producer, C the consumer:
 //
 //   k                                0   1   2   3   4   5   6   7
 //   stage                            0   1   2   0   1   2   0   1
@@ -16,8 +16,8 @@
 //   C wait:    full[stage],  parity  0   0   0   1   1   1   0   0   phase
 //   C reads the stage, then release: completes the phase of empty[stage]
 //
-// A parity names a phase only up to the one before. That is enough: P is at most one round ahead of C's releases, and C never
-// ahead of P.
+// A parity names a phase only up to the one before. That is enough: P is at most one round ahead of C's releases, and C is
+// never ahead of P.
 //
 // CONTRACT
 // participants  each thread that acquires, waits or releases keeps a Position of its own and calls next() once an iteration.
