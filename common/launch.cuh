@@ -124,7 +124,7 @@ template <class Function> Status driver_function(const char* name, unsigned vers
 }
 
 namespace detail {
-// cuTensorMapEncodeTiled of arguments that tensor_map.cuh has checked, in its units; pitches[0] is unused; `swizzle`: 0 none,
+// cuTensorMapEncodeTiled of arguments that tensor_map.cuh has checked, in its units; pitches[0] unused; `swizzle`: 0 none,
 // 1 to 3 of 32, 64, 128 bytes. Elements outside read as zeros.
 inline Status encode_tiled(TensorMap& map, ElementType type, const void* base, int rank, const int64_t* extents,
                            const int64_t* pitches, const int* box, int swizzle) {
