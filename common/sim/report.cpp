@@ -8,6 +8,8 @@
 namespace grout::sim {
 namespace {
 
+constexpr unsigned kMaxSanitizedCluster = 4096;  // threads: its room is for about 8,000, of this launch and those kept
+
 const char* name(Report::Kind kind) {
   static constexpr const char* kNames[] = {"deadlock", "divergence", "out of bounds", "misuse"};
   return kNames[int(kind)];
@@ -28,13 +30,6 @@ std::string ranges(const std::vector<unsigned>& sorted) {
     i = end + 1;
   }
   return result;
-}
-
-Report paragraph(const LaunchContext& launch, Thread& self, Report::Kind kind, const Loc& where,
-                 const std::string& what, const char* rule) {
-  return Report(kind,
-                text(name(kind), " in ", in_block(launch, *self.block), ", thread ", self.number, " (warp ",
-                     self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule, "."));
 }
 
 }  // namespace
@@ -67,15 +62,22 @@ void append(std::string& text, const Loc& where) {
   text += sim::text(where.file_name(), ":", where.line(), " (", function, ")");
 }
 
+Report paragraph(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule) {
+  return Report(kind, text(name(kind), " in ", in_block(self.block->scheduler->launch(), *self.block), ", thread ", self.number,
+                           " (warp ", self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule,
+                           "."));
+}
+
 void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule) {
   Scheduler& scheduler = *self.block->scheduler;
-  Report report = paragraph(scheduler.launch(), self, kind, where, what, rule);
+  Report report = paragraph(self, kind, where, what, rule);
   std::string().swap(what);  // this frame is never left
   scheduler.fail(std::move(report));
 }
 
 Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
   std::string result;
+  bool bytes = false;
   for (const Block& block : blocks) {
     std::map<std::string, std::vector<unsigned>> waiting;  // what for -> threads
     std::vector<unsigned> exited;
@@ -90,6 +92,12 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
         const Barrier& barrier = block.barriers[thread.barrier];
         what = text(name(barrier.op), " ", thread.barrier, " at ", thread.where, " where ", barrier.arrived, " of ",
                     barrier.expected, " threads have arrived");
+      }
+      if (const MBarrier* barrier = thread.mbarrier) {
+        bytes = true;
+        what = text("mbarrier.try_wait parity ", barrier->phase & 1, " at ", thread.where, ", barrier at shared offset ",
+                    barrier->offset, ": phase ", barrier->phase, ", ", barrier->count - barrier->pending, " of ",
+                    barrier->count, " arrivals, ", barrier->tx, " bytes outstanding");
       }
       for (const Group& group : thread.warp->groups) {
         if (!(group.arrived >> thread.lane & 1)) continue;
@@ -110,6 +118,10 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
     append(result, ".");
   }
   append(result, " Rule: every thread that a barrier or a collective counts on comes to it, and in the same order.");
+  if (bytes) {
+    append(result, " A phase of an mbarrier also needs exactly the bytes that it expects, and a thread waits for the current "
+                   "phase or the one before.");
+  }
   return Report(Report::Kind::deadlock, result);
 }
 
@@ -121,7 +133,8 @@ Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff
                      "the thread and the line."));
 }
 
-void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* kernel) {
+void check_launch(const Launch& launch, const char* kernel) {
+  const auto& [grid, block, shared_bytes, cluster, programmatic] = launch;
   const auto refuse = [&](const std::string& what, const char* rule) {
     throw Report(Report::Kind::misuse,
                  text("misuse: launch of ", kernel ? kernel : "a kernel", " with ", what, ". Rule: ", rule, "."));
@@ -137,6 +150,18 @@ void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* k
   }
   if (shared_bytes > kMaxSharedBytes) {
     refuse(text(shared_bytes, " bytes of dynamic shared memory"), "a block has at most 232448 bytes");
+  }
+  if (!cluster || cluster > kMaxCluster) {
+    refuse(text("clusters of ", cluster, " blocks"),
+           "a cluster has 1 to 8 blocks; 16 are not portable, and not on this device");
+  }
+  if (grid.x % cluster) {
+    refuse(text("clusters of ", cluster, " blocks in a grid of ", grid.x, " x ", grid.y, " x ", grid.z),
+           "the blocks of a cluster are neighbours along x, so its size divides the grid's x");
+  }
+  if (tsan::on() && cluster > 1 && cluster * threads > kMaxSanitizedCluster) {
+    refuse(text("clusters of ", cluster * threads, " threads"),
+           "under ThreadSanitizer a cluster has at most 4096 threads");
   }
 }
 

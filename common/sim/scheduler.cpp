@@ -56,6 +56,14 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   vector_stores += other.vector_stores;
   ldmatrix += other.ldmatrix;
   mma += other.mma;
+  bulk_loads += other.bulk_loads;
+  bulk_stores += other.bulk_stores;
+  tensor_loads += other.tensor_loads;
+  tensor_stores += other.tensor_stores;
+  mbarrier_phases += other.mbarrier_phases;
+  cluster_barriers += other.cluster_barriers;
+  cluster_loads += other.cluster_loads;
+  cluster_stores += other.cluster_stores;
   return *this;
 }
 
@@ -113,6 +121,7 @@ Scheduler::Scheduler(LaunchContext& launch) : launch_(launch) {}
 
 Scheduler::~Scheduler() {
   for (Fiber* fiber : retired_) FiberPool::give(fiber);
+  for (void* engine : retired_engines_) __tsan_destroy_fiber(engine);
 }
 
 void Scheduler::run(std::uint64_t first, unsigned count) {
@@ -120,13 +129,18 @@ void Scheduler::run(std::uint64_t first, unsigned count) {
   while (alive_ > 0) {
     Thread* thread = next();
     if (!thread) {
-      // Nothing can run. An engine of asynchronous operations would deliver one here, and only then.
+      if (engine.deliver(report_)) {
+        if (report_) break;
+        continue;
+      }
       report_ = deadlock(launch_, blocks_);
       break;
     }
     ++statistics.switches;
     switch_fiber(main_, *thread->fiber);
     if (report_) break;
+  }
+  while (!report_ && engine.deliver(report_)) {
   }
   finish();
   if (report_) throw Report(*report_);
@@ -140,6 +154,8 @@ void Scheduler::start(std::uint64_t first, unsigned count) {
   threads_.resize(count * size);
   ready_.reset(count * warps, launch_.options.schedule, launch_.options.seed * 0x9e3779b9u + first);
   alive_ = count * size;
+  cluster_barrier = {};
+  engine.reset(launch_.options, launch_.options.seed * 0x9e3779b9u + first);
   statistics.blocks += count;
   statistics.threads += alive_;
   for (unsigned i = 0; i < count; ++i) {
@@ -159,7 +175,10 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
   const dim3 grid = launch_.grid, shape = launch_.block;
   block.scheduler = this;
   block.index = {unsigned(index % grid.x), unsigned(index / grid.x % grid.y), unsigned(index / grid.x / grid.y)};
+  block.alive = block.size;
   std::fill_n(block.barriers, kBarriers, Barrier{});
+  block.mbarriers.clear();
+  block.async_image.reset();
 
   // Guard bands around it: 0xFF as well, so that a stray read gives NaN and a stray write shows.
   const std::size_t total = launch_.shared_bytes + 2 * kGuard + kSharedAlignment;
@@ -183,6 +202,7 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
     warp.exist = warp.live = kAllLanes >> (kWarp - lanes);
     warp.groups.clear();
     std::fill_n(warp.generation, kWarp, 0);
+    warp.cluster_arrived = warp.cluster_waits = false;
     ready_.add(warp.number, warp.exist);
   }
   for (unsigned t = 0; t < block.size; ++t) {
@@ -196,6 +216,10 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
     thread.barrier = -1;
     thread.copies.clear();
     thread.committed = 0;
+    thread.mbarrier = nullptr;
+    thread.stores.clear();
+    thread.store_groups = 0;
+    thread.waits_for_stores = false;
     thread.fiber = FiberPool::take(launch_.options.stack_bytes);
     thread.fiber->prepare(thread_main);
     if (tsan::on()) {
@@ -206,7 +230,9 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
 }
 
 void Scheduler::finish() {
+  engine.clear();
   for (Thread& thread : threads_) {
+    retire_engine(thread);
     if (thread.fiber->scopes) FiberPool::abandon(thread.fiber, &launch_.finished);
     const bool keep = tsan::on() && retired_.size() < kMaxRetired / launch_.workers && !report_;
     if (keep) {
@@ -232,6 +258,20 @@ void Scheduler::finish() {
       retired_sync_.push_back(std::move(block.sync));
     }
   }
+}
+
+void Scheduler::retire_engine(Thread& thread) {
+  if (!thread.engine) return;
+  {
+    OnEngine engine(thread, nullptr);
+    tsan::release(&launch_.finished);
+  }
+  if (retired_engines_.size() < kMaxRetired / launch_.workers && !report_) {
+    retired_engines_.push_back(thread.engine);
+  } else {
+    __tsan_destroy_fiber(thread.engine);
+  }
+  thread.engine = nullptr;
 }
 
 /// Makes the next ready thread the current one; null, and nobody is, if no thread is ready.
@@ -279,9 +319,12 @@ void Scheduler::thread_main(boost::context::detail::transfer_t transfer) {
     if (!thrown.empty())
       sim::fail(self, Report::Kind::misuse, self.where, std::move(thrown), "device code cannot throw");
     check_copies_at_exit(self);
+    check_stores_at_exit(self);
+    check_mbarriers_at_exit(self);
     leave_warp(self);
-    tsan::release(&scheduler.launch_.finished);
     --scheduler.alive_;
+    leave_cluster(self);
+    tsan::release(&scheduler.launch_.finished);
   }
   scheduler.leave(self, true);
   __builtin_trap();
@@ -302,15 +345,16 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*)
 }
 
 void launch(const Launch& shape, void (*body)(void*), void* context, const void* kernel, const char* name) {
-  const auto [grid, block, shared_bytes, cluster, programmatic] = shape;
+  const auto& [grid, block, shared_bytes, cluster, programmatic] = shape;
   if (current) throw std::logic_error("launch was called from inside a kernel");
   tsan::Scope scope(__builtin_return_address(0));
-  check_launch(grid, block, shared_bytes, name);
+  check_launch(shape, name);
   {
     std::lock_guard lock(kernels_mutex);
     kernels().insert(kernel);
   }
   LaunchContext launch{grid, block, shared_bytes, body, context, name, options()};
+  launch.cluster = cluster;
   const std::uint64_t blocks = std::uint64_t(grid.x) * grid.y * grid.z, clusters = blocks / launch.cluster;
   const BlockOrder order(clusters, launch.options.schedule, launch.options.seed);
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/sim/engine.h"
 #include "common/sim/fiber.h"
 #include "common/sim/schedule.h"
 #include "common/sim/sim.h"
@@ -25,6 +26,8 @@ constexpr std::uint32_t kAllLanes = 0xffffffffu;
 constexpr unsigned kBarriers = 16;
 constexpr std::uint32_t kSharedBase = 1024;  // the block's first shared address; as on the hardware, not 0
 constexpr std::size_t kMaxSharedBytes = 227 << 10;
+constexpr unsigned kClusterShift = 24;  // a cluster address: (rank + 1) << 24 | shared address; below 1 << 24: the own block
+constexpr unsigned kMaxCluster = 8;
 
 struct LaunchContext {
   dim3 grid, block;
@@ -55,6 +58,8 @@ enum class Op : std::uint8_t {
   bar_sync,
   bar_arrive,
   bar_red,
+  cluster_arrive,
+  cluster_wait,
 };
 const char* name(Op op);
 inline bool aligned(Op op) {
@@ -92,6 +97,11 @@ struct Thread {
   int barrier = -1;               // >= 0: its warp waits at this block barrier
   std::vector<AsyncCopy> copies;  // issued, not completed, in order
   unsigned committed = 0;         // groups of them
+  const MBarrier* mbarrier = nullptr;          // that it waits at
+  std::vector<std::shared_ptr<Copy>> stores;   // bulk stores, not known to be written, in order
+  unsigned store_groups = 0;                   // committed
+  bool waits_for_stores = false;
+  void* engine = nullptr;  // ThreadSanitizer's fiber of the engine as it works for this thread
 };
 
 struct Warp {
@@ -101,6 +111,10 @@ struct Warp {
   std::uint32_t exist, live;  // lanes that the block has, that have not exited
   std::vector<Group> groups;
   std::uint8_t generation[kWarp];  // of __syncwarp groups led by that lane
+  // At the cluster's barrier: has arrived and not gone on from its wait; waits; the phase in which it arrived, and where.
+  bool cluster_arrived = false, cluster_waits = false;
+  unsigned cluster_phase = 0;
+  Loc cluster_where;
 };
 
 struct Barrier {
@@ -112,11 +126,18 @@ struct Barrier {
   Loc where;  // the first arrival's
 };
 
+struct ClusterBarrier {
+  unsigned phase = 0;
+  unsigned arrived = 0;  // threads that have not exited
+};
+
 /// Addresses that stand for what is synchronised, never reused in a launch.
 struct SyncAddresses {
   char barrier[kBarriers][2];
   char warp[kWarp][kWarp][2];
   char fence;
+  char cluster[2];  // the barrier of the cluster whose first block this is
+  char exits;       // the block ends after what its threads did
 };
 
 struct Block {
@@ -125,10 +146,14 @@ struct Block {
   Thread* threads;  // `size` of them
   Warp* warps;
   unsigned size, warp_count;
+  unsigned alive;  // threads that have not exited; with the last one the block and its shared memory end
   unsigned char* shared;
   std::size_t shared_bytes;
   Barrier barriers[kBarriers];
   std::unique_ptr<unsigned char[]> shared_memory;  // guard, data, guard
+  std::unique_ptr<unsigned char[]> async_image;    // shared memory as the engine sees it, once that is of interest
+  std::map<std::uint32_t, MBarrier> mbarriers;     // by their offset in shared memory
+  unsigned mbarrier_inits = 0;
   std::unique_ptr<SyncAddresses> sync;
 };
 
@@ -150,12 +175,17 @@ class Scheduler {
   void wake(const Warp& warp, std::uint32_t lanes) { ready_.add(warp.number, lanes); }
 
   const LaunchContext& launch() const { return launch_; }
+  std::vector<Block>& cluster() { return blocks_; }
+  unsigned alive() const { return alive_; }  // threads of the cluster that have not exited
   Statistics statistics;
+  ClusterBarrier cluster_barrier;
+  Engine engine;
 
  private:
   void start(std::uint64_t first, unsigned count);
   void start_block(Block& block, std::uint64_t index);
   void finish();
+  void retire_engine(Thread& thread);
   void leave(Thread& self, bool ends);
   Thread* next();
   static void thread_main(boost::context::detail::transfer_t transfer);
@@ -170,6 +200,7 @@ class Scheduler {
   char started_ = 0;  // sanitizer: a thread begins after what its OS thread did, which learns nothing from other blocks
   std::optional<Report> report_;
   std::vector<Fiber*> retired_;  // sanitizer: kept until the launch ends
+  std::vector<void*> retired_engines_;
   std::vector<std::unique_ptr<SyncAddresses>> retired_sync_;
   std::vector<std::unique_ptr<unsigned char[]>> retired_shared_;
 };
@@ -206,9 +237,26 @@ void for_each_lane(std::uint32_t mask, F f) {
 void check_copies_at_exit(Thread& self);
 
 // ---- instructions.cpp ----
-/// The memory behind a shared address, or a report.
-void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
-                    const Loc& where);
+/// The memory behind a shared address of `block`, or a report.
+void* shared_memory(Thread& self, Block& block, std::uint32_t address, unsigned bytes, unsigned alignment,
+                    const char* what, const Loc& where);
+/// The same of the thread's own block.
+inline void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
+                           const Loc& where) {
+  return shared_memory(self, *self.block, address, bytes, alignment, what, where);
+}
+
+// ---- cluster.cpp ----
+unsigned cluster_rank(const Block& block);
+/// The block of that rank in the cluster of `self`, which may have ended; null if the cluster has none.
+Block* block_of_rank(Thread& self, unsigned rank);
+/// The block whose shared memory a cluster address means, or a report: no such block, or it has ended.
+Block& block_of_cluster_address(Thread& self, std::uint32_t address, const char* what, const Loc& where);
+/// The memory behind a cluster address, or a report.
+void* cluster_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
+                     const Loc& where);
+/// The thread arrives at no cluster barrier any more; with the last one of a block its shared memory ends.
+void leave_cluster(Thread& self);
 
 // ---- report.cpp ----
 struct Lanes {
@@ -239,12 +287,14 @@ std::string text(const Parts&... parts) {
   return result;
 }
 
-/// Ends the launch: `what` happened in `self` at `where`; `rule` is what it broke.
+/// The report that `what` happened in `self` at `where`; `rule` is what it broke.
+Report paragraph(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule);
+/// Ends the launch with that: `what` happened in `self` at `where`; `rule` is what it broke.
 [[noreturn]] void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule);
 Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks);
 /// A plain store hit the guard band of the shared memory, `offset` bytes from its begin.
 Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset);
 /// Throws Report for a launch that no device would start.
-void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* name);
+void check_launch(const Launch& launch, const char* name);
 
 }  // namespace grout::sim
