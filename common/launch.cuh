@@ -3,10 +3,13 @@
 // nvcc builds for the GPU; any other C++20 compiler builds for the simulated device (common/sim), whose runtime functions
 // carry the CUDA runtime's names. Host entries return a Status, never print, never synchronise.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <tuple>
 #include <utility>
+
+#include "common/numeric.cuh"
 
 #ifdef __CUDACC__
 #include <cuda.h>  // types only: nothing links libcuda
@@ -120,6 +123,40 @@ template <class Function> Status driver_function(const char* name, unsigned vers
   return {};
 }
 
+namespace detail {
+// cuTensorMapEncodeTiled of arguments that tensor_map.cuh has checked, in its units; pitches[0] is unused; `swizzle`: 0 none,
+// 1 to 3 of 32, 64, 128 bytes. Elements outside read as zeros.
+inline Status encode_tiled(TensorMap& map, ElementType type, const void* base, int rank, const int64_t* extents,
+                           const int64_t* pitches, const int* box, int swizzle) {
+  static_assert(CU_TENSOR_MAP_SWIZZLE_NONE == 0 && CU_TENSOR_MAP_SWIZZLE_32B == 1 && CU_TENSOR_MAP_SWIZZLE_64B == 2 &&
+                CU_TENSOR_MAP_SWIZZLE_128B == 3);
+  using Encode = decltype(cuTensorMapEncodeTiled);
+  static std::atomic<Encode*> known = nullptr;  // only a success is kept
+  Encode* encode = known.load();
+  if (encode == nullptr) {
+    if (const Status status = driver_function("cuTensorMapEncodeTiled", 12000, encode); !status) return status;
+    known.store(encode);
+  }
+  cuuint64_t extents_of[3], pitches_of[2];
+  cuuint32_t box_of[3], steps[3];
+  for (int i = 0; i < rank; ++i) {
+    extents_of[i] = static_cast<cuuint64_t>(extents[i]);
+    if (i > 0) pitches_of[i - 1] = static_cast<cuuint64_t>(pitches[i]);
+    box_of[i] = static_cast<cuuint32_t>(box[i]);
+    steps[i] = 1;
+  }
+  const CUresult result = encode(&map,
+                                 type == ElementType::bf16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                 : type == ElementType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                                 static_cast<cuuint32_t>(rank), const_cast<void*>(base), extents_of, pitches_of, box_of,
+                                 steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(swizzle),
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return {};
+  return {Code::device_error, "the driver's cuTensorMapEncodeTiled returned CUresult " + std::to_string(result)};
+}
+}  // namespace detail
+
 // Launches kernel(arguments...). Does not synchronise.
 // Errors: invalid configuration, or a kernel for another architecture, as a Status naming the kernel's needs.
 template <class... Parameters, class... Arguments>
@@ -181,6 +218,23 @@ using TensorMap = sim::TensorMap;
 inline void set_simulated_sms(int sms) { sim::options().sms = sms; }
 
 template <class T> T& dynamic_shared() { return *static_cast<T*>(sim::dynamic_shared()); }
+
+namespace detail {
+inline Status encode_tiled(TensorMap& map, ElementType type, const void* base, int rank, const int64_t* extents,
+                           const int64_t* pitches, const int* box, int swizzle) {
+  map = {};
+  map.rank = static_cast<uint8_t>(rank);
+  map.element_bytes = static_cast<uint8_t>(element_bytes(type));
+  map.swizzle = static_cast<sim::TensorMap::Swizzle>(swizzle);
+  map.base = static_cast<unsigned char*>(const_cast<void*>(base));
+  for (int i = 0; i < 3; ++i) {  // dimensions beyond the rank: one element
+    map.extent[i] = i < rank ? static_cast<uint64_t>(extents[i]) : 1;
+    map.pitch_bytes[i] = i == 0 ? map.element_bytes : i < rank ? static_cast<uint64_t>(pitches[i]) : 0;
+    map.box[i] = i < rank ? static_cast<uint32_t>(box[i]) : 1;
+  }
+  return {};
+}
+}  // namespace detail
 
 // Runs every block to completion before it returns. A Report of the simulated device becomes a device error.
 template <class... Parameters, class... Arguments>

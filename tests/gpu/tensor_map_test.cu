@@ -1,0 +1,140 @@
+// TEST_TARGET: sm_80
+// The rules of tensor maps against the driver: what check_tensor_map accepts it encodes, and what a rule of the driver's
+// forbids it refuses too. No kernel runs here.
+#include <functional>
+#include <random>
+
+#include "common/tensor_map.cuh"
+#include "tests/gpu/support.cuh"
+
+namespace grout::test {
+namespace {
+
+constexpr int64_t k2To32 = int64_t{1} << 32, k2To40 = int64_t{1} << 40;
+
+class TensorMapTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    DeviceInfo info;
+    ASSERT_TRUE(device_info(info));
+    if (info.major < 9) GTEST_SKIP() << "needs sm_90 or later; this GPU is sm_" << info.major * 10 + info.minor;
+  }
+  // What the driver says of arguments that nothing has checked.
+  static Status driver(const TensorMapArguments& a) {
+    TensorMap map;
+    return detail::encode_tiled(map, a.type, a.base, a.rank, a.extents, a.pitches, a.box, static_cast<int>(a.swizzle));
+  }
+};
+
+// The driver looks at no memory: the address needs only be aligned.
+TensorMapArguments legal(int rank) {
+  TensorMapArguments a;
+  a.base = reinterpret_cast<const void*>(uintptr_t{0x7f12345670});
+  a.rank = rank;
+  const int64_t extents[] = {65, 97, 5}, pitches[] = {0, 144, 144 * 97};
+  const int box[] = {64, 8, 3};
+  for (int i = 0; i < rank; ++i) {
+    a.extents[i] = extents[i];
+    a.pitches[i] = pitches[i];
+    a.box[i] = box[i];
+  }
+  a.swizzle = TensorSwizzle::b128;
+  return a;
+}
+void expect_encoded(const TensorMapArguments& a) {
+  TensorMap map;
+  const Status status = encode_tensor_map(map, a);
+  EXPECT_TRUE(status) << status.message;
+}
+
+TEST_F(TensorMapTest, TheDriverEncodesWhatIsAccepted) {
+  for (int rank = 1; rank <= 3; ++rank) expect_encoded(legal(rank));
+  for (int i = 0; i < 3; ++i) {
+    TensorMapArguments a = legal(3);
+    a.extents[0] = a.extents[1] = a.extents[2] = 1;
+    a.extents[i] = k2To32;
+    a.pitches[1] = a.pitches[2] = i == 0 ? 2 * k2To32 : 144;
+    expect_encoded(a);
+    a.extents[i] = 1;
+    a.pitches[1] = a.pitches[2] = k2To40 - 16;
+    expect_encoded(a);
+    a.swizzle = TensorSwizzle::none;
+    a.box[0] = a.box[1] = a.box[2] = 8;
+    a.box[i] = 256;
+    expect_encoded(a);
+  }
+  TensorMapArguments a = legal(3);  // slices beside one another in a row
+  a.pitches[1] = 720, a.pitches[2] = 144;
+  expect_encoded(a);
+  a = legal(3);  // 227 KB
+  a.type = ElementType::f32, a.swizzle = TensorSwizzle::none, a.pitches[1] = 272, a.pitches[2] = 272 * 97;
+  a.box[0] = 64, a.box[1] = 227, a.box[2] = 4;
+  expect_encoded(a);
+  a = legal(2);  // a box larger than the matrix
+  a.extents[0] = a.extents[1] = 1;
+  expect_encoded(a);
+}
+TEST_F(TensorMapTest, RowsOfTheBoxAsTheDriver) {
+  int accepted = 0;
+  for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
+    for (const TensorSwizzle swizzle :
+         {TensorSwizzle::none, TensorSwizzle::b32, TensorSwizzle::b64, TensorSwizzle::b128}) {
+      for (int columns = 0; columns <= 257; ++columns) {
+        TensorMapArguments a = legal(2);
+        a.type = type, a.swizzle = swizzle, a.box[0] = columns, a.pitches[1] = 4096;
+        const bool ours = static_cast<bool>(check_tensor_map(a));
+        EXPECT_EQ(static_cast<bool>(driver(a)), ours) << describe(a);
+        accepted += ours;
+      }
+    }
+  }
+  EXPECT_EQ(accepted, 2 * (32 + 2 + 4 + 8) + (64 + 2 + 4 + 8));
+}
+TEST_F(TensorMapTest, TheDriverRefusesItsOwnRules) {
+  const auto expect = [](const char* what, int rank, const std::function<void(TensorMapArguments&)>& change) {
+    TensorMapArguments a = legal(rank);
+    ASSERT_TRUE(driver(a)) << what;
+    change(a);
+    EXPECT_EQ(check_tensor_map(a).code, Code::invalid) << what << ": " << describe(a);
+    EXPECT_EQ(driver(a).code, Code::device_error) << what << ": " << describe(a);
+  };
+  expect("rank 0", 1, [](auto& a) { a.rank = 0; });
+  for (const int off : {1, 2, 4, 8, 15})
+    expect("base", 2, [&](auto& a) { a.base = static_cast<const char*>(a.base) + off; });
+  for (int i = 0; i < 3; ++i) {
+    for (const int64_t extent : {int64_t{0}, int64_t{-1}, k2To32 + 1})
+      expect("extent", 3, [&](auto& a) { a.extents[i] = extent; });
+    for (const int box : {0, -8, 264})
+      expect("box", 3, [&](auto& a) { a.swizzle = TensorSwizzle::none, a.box[i] = box; });
+  }
+  for (int i = 1; i < 3; ++i) {
+    for (const int64_t pitch : {int64_t{144 * 97 + 8}, int64_t{144 * 97 + 1}, k2To40, k2To40 + 16, int64_t{-16}})
+      expect("pitch", 3, [&](auto& a) { a.extents[1] = a.extents[2] = 1, a.pitches[i] = pitch; });
+  }
+}
+TEST_F(TensorMapTest, TheDriverEncodesRandomOnes) {
+  std::mt19937_64 random(7);
+  const auto up_to = [&](int64_t last) { return static_cast<int64_t>(random() % static_cast<uint64_t>(last)) + 1; };
+  int accepted = 0;
+  for (int trial = 0; trial < cases(100000, 1000); ++trial) {
+    TensorMapArguments a;
+    a.type = static_cast<ElementType>(random() % 3);
+    a.rank = static_cast<int>(up_to(3));
+    a.base = reinterpret_cast<const void*>(static_cast<uintptr_t>(0x7000000000 + 16 * up_to(1 << 20)));
+    a.swizzle = static_cast<TensorSwizzle>(random() % 4);
+    for (int i = 0; i < a.rank; ++i) {
+      a.extents[i] = up_to(random() % 2 ? 20 : k2To32);
+      a.box[i] = static_cast<int>(i == 0 ? 4 * up_to(32) : up_to(random() % 2 ? 16 : 256));
+      if (i > 0) a.pitches[i] = 16 * up_to(random() % 2 ? 100 : k2To40 / 16 - 1);
+    }
+    if (!check_tensor_map(a)) continue;
+    ++accepted;
+    expect_encoded(a);
+  }
+  EXPECT_GT(accepted, cases(3000, 10));
+}
+
+}  // namespace
+}  // namespace grout::test
