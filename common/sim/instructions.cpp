@@ -22,9 +22,9 @@ std::uint32_t shared_address(const void* pointer, Loc loc) {
   return kSharedBase + std::uint32_t(offset);
 }
 
-void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
-                    const Loc& where) {
-  const std::int64_t offset = std::int64_t(address) - kSharedBase, size = std::int64_t(self.block->shared_bytes);
+void* shared_memory(Thread& self, Block& block, std::uint32_t address, unsigned bytes, unsigned alignment,
+                    const char* what, const Loc& where) {
+  const std::int64_t offset = std::int64_t(address) - kSharedBase, size = std::int64_t(block.shared_bytes);
   if (offset < 0 || offset + bytes > size) {
     fail(self, Report::Kind::out_of_bounds, where,
          text(what, " at shared offset ", offset, ", ", bytes, " bytes, of the block's ", size),
@@ -35,7 +35,7 @@ void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigne
          alignment == 16 ? "the shared address is a multiple of 16 bytes"
                          : "the shared address is a multiple of the size");
   }
-  return self.block->shared + offset;
+  return block.shared + offset;
 }
 
 void* shared_pointer(std::uint32_t address, unsigned bytes, const char* what, Loc loc) {

@@ -8,6 +8,8 @@
 namespace grout::sim {
 namespace {
 
+constexpr unsigned kMaxSanitizedCluster = 4096;  // threads: its room is for about 8,000, of this launch and those kept
+
 const char* name(Report::Kind kind) {
   static constexpr const char* kNames[] = {"deadlock", "divergence", "out of bounds", "misuse"};
   return kNames[int(kind)];
@@ -121,7 +123,8 @@ Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff
                      "the thread and the line."));
 }
 
-void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* kernel) {
+void check_launch(const Launch& launch, const char* kernel) {
+  const auto& [grid, block, shared_bytes, cluster, programmatic] = launch;
   const auto refuse = [&](const std::string& what, const char* rule) {
     throw Report(Report::Kind::misuse,
                  text("misuse: launch of ", kernel ? kernel : "a kernel", " with ", what, ". Rule: ", rule, "."));
@@ -137,6 +140,18 @@ void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* k
   }
   if (shared_bytes > kMaxSharedBytes) {
     refuse(text(shared_bytes, " bytes of dynamic shared memory"), "a block has at most 232448 bytes");
+  }
+  if (!cluster || cluster > kMaxCluster) {
+    refuse(text("clusters of ", cluster, " blocks"),
+           "a cluster has 1 to 8 blocks; 16 are not portable, and not on this device");
+  }
+  if (grid.x % cluster) {
+    refuse(text("clusters of ", cluster, " blocks in a grid of ", grid.x, " x ", grid.y, " x ", grid.z),
+           "the blocks of a cluster are neighbours along x, so its size divides the grid's x");
+  }
+  if (tsan::on() && cluster > 1 && cluster * threads > kMaxSanitizedCluster) {
+    refuse(text("clusters of ", cluster * threads, " threads"),
+           "under ThreadSanitizer a cluster has at most 4096 threads");
   }
 }
 

@@ -56,6 +56,9 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   vector_stores += other.vector_stores;
   ldmatrix += other.ldmatrix;
   mma += other.mma;
+  cluster_barriers += other.cluster_barriers;
+  cluster_loads += other.cluster_loads;
+  cluster_stores += other.cluster_stores;
   return *this;
 }
 
@@ -140,6 +143,7 @@ void Scheduler::start(std::uint64_t first, unsigned count) {
   threads_.resize(count * size);
   ready_.reset(count * warps, launch_.options.schedule, launch_.options.seed * 0x9e3779b9u + first);
   alive_ = count * size;
+  cluster_barrier = {};
   statistics.blocks += count;
   statistics.threads += alive_;
   for (unsigned i = 0; i < count; ++i) {
@@ -159,6 +163,7 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
   const dim3 grid = launch_.grid, shape = launch_.block;
   block.scheduler = this;
   block.index = {unsigned(index % grid.x), unsigned(index / grid.x % grid.y), unsigned(index / grid.x / grid.y)};
+  block.alive = block.size;
   std::fill_n(block.barriers, kBarriers, Barrier{});
 
   // Guard bands around it: 0xFF as well, so that a stray read gives NaN and a stray write shows.
@@ -183,6 +188,7 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
     warp.exist = warp.live = kAllLanes >> (kWarp - lanes);
     warp.groups.clear();
     std::fill_n(warp.generation, kWarp, 0);
+    warp.cluster_arrived = warp.cluster_waits = false;
     ready_.add(warp.number, warp.exist);
   }
   for (unsigned t = 0; t < block.size; ++t) {
@@ -280,8 +286,9 @@ void Scheduler::thread_main(boost::context::detail::transfer_t transfer) {
       sim::fail(self, Report::Kind::misuse, self.where, std::move(thrown), "device code cannot throw");
     check_copies_at_exit(self);
     leave_warp(self);
-    tsan::release(&scheduler.launch_.finished);
     --scheduler.alive_;
+    leave_cluster(self);
+    tsan::release(&scheduler.launch_.finished);
   }
   scheduler.leave(self, true);
   __builtin_trap();
@@ -302,15 +309,16 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*)
 }
 
 void launch(const Launch& shape, void (*body)(void*), void* context, const void* kernel, const char* name) {
-  const auto [grid, block, shared_bytes, cluster, programmatic] = shape;
+  const auto& [grid, block, shared_bytes, cluster, programmatic] = shape;
   if (current) throw std::logic_error("launch was called from inside a kernel");
   tsan::Scope scope(__builtin_return_address(0));
-  check_launch(grid, block, shared_bytes, name);
+  check_launch(shape, name);
   {
     std::lock_guard lock(kernels_mutex);
     kernels().insert(kernel);
   }
   LaunchContext launch{grid, block, shared_bytes, body, context, name, options()};
+  launch.cluster = cluster;
   const std::uint64_t blocks = std::uint64_t(grid.x) * grid.y * grid.z, clusters = blocks / launch.cluster;
   const BlockOrder order(clusters, launch.options.schedule, launch.options.seed);
 

@@ -25,6 +25,8 @@ constexpr std::uint32_t kAllLanes = 0xffffffffu;
 constexpr unsigned kBarriers = 16;
 constexpr std::uint32_t kSharedBase = 1024;  // the block's first shared address; as on the hardware, not 0
 constexpr std::size_t kMaxSharedBytes = 227 << 10;
+constexpr unsigned kClusterShift = 24;  // a cluster address: (rank + 1) << 24 | shared address; below 1 << 24: the own block
+constexpr unsigned kMaxCluster = 8;
 
 struct LaunchContext {
   dim3 grid, block;
@@ -55,6 +57,8 @@ enum class Op : std::uint8_t {
   bar_sync,
   bar_arrive,
   bar_red,
+  cluster_arrive,
+  cluster_wait,
 };
 const char* name(Op op);
 inline bool aligned(Op op) {
@@ -101,6 +105,10 @@ struct Warp {
   std::uint32_t exist, live;  // lanes that the block has, that have not exited
   std::vector<Group> groups;
   std::uint8_t generation[kWarp];  // of __syncwarp groups led by that lane
+  // At the cluster's barrier: has arrived and not gone on from its wait; waits; the phase in which it arrived, and where.
+  bool cluster_arrived = false, cluster_waits = false;
+  unsigned cluster_phase = 0;
+  Loc cluster_where;
 };
 
 struct Barrier {
@@ -112,11 +120,18 @@ struct Barrier {
   Loc where;  // the first arrival's
 };
 
+struct ClusterBarrier {
+  unsigned phase = 0;
+  unsigned arrived = 0;  // threads that have not exited
+};
+
 /// Addresses that stand for what is synchronised, never reused in a launch.
 struct SyncAddresses {
   char barrier[kBarriers][2];
   char warp[kWarp][kWarp][2];
   char fence;
+  char cluster[2];  // the barrier of the cluster whose first block this is
+  char exits;       // the block ends after what its threads did
 };
 
 struct Block {
@@ -125,6 +140,7 @@ struct Block {
   Thread* threads;  // `size` of them
   Warp* warps;
   unsigned size, warp_count;
+  unsigned alive;  // threads that have not exited; with the last one the block and its shared memory end
   unsigned char* shared;
   std::size_t shared_bytes;
   Barrier barriers[kBarriers];
@@ -150,7 +166,10 @@ class Scheduler {
   void wake(const Warp& warp, std::uint32_t lanes) { ready_.add(warp.number, lanes); }
 
   const LaunchContext& launch() const { return launch_; }
+  std::vector<Block>& cluster() { return blocks_; }
+  unsigned alive() const { return alive_; }  // threads of the cluster that have not exited
   Statistics statistics;
+  ClusterBarrier cluster_barrier;
 
  private:
   void start(std::uint64_t first, unsigned count);
@@ -206,9 +225,26 @@ void for_each_lane(std::uint32_t mask, F f) {
 void check_copies_at_exit(Thread& self);
 
 // ---- instructions.cpp ----
-/// The memory behind a shared address, or a report.
-void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
-                    const Loc& where);
+/// The memory behind a shared address of `block`, or a report.
+void* shared_memory(Thread& self, Block& block, std::uint32_t address, unsigned bytes, unsigned alignment,
+                    const char* what, const Loc& where);
+/// The same of the thread's own block.
+inline void* shared_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
+                           const Loc& where) {
+  return shared_memory(self, *self.block, address, bytes, alignment, what, where);
+}
+
+// ---- cluster.cpp ----
+unsigned cluster_rank(const Block& block);
+/// The block of that rank in the cluster of `self`, which may have ended; null if the cluster has none.
+Block* block_of_rank(Thread& self, unsigned rank);
+/// The block whose shared memory a cluster address means, or a report: no such block, or it has ended.
+Block& block_of_cluster_address(Thread& self, std::uint32_t address, const char* what, const Loc& where);
+/// The memory behind a cluster address, or a report.
+void* cluster_memory(Thread& self, std::uint32_t address, unsigned bytes, unsigned alignment, const char* what,
+                     const Loc& where);
+/// The thread arrives at no cluster barrier any more; with the last one of a block its shared memory ends.
+void leave_cluster(Thread& self);
 
 // ---- report.cpp ----
 struct Lanes {
@@ -245,6 +281,6 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks);
 /// A plain store hit the guard band of the shared memory, `offset` bytes from its begin.
 Report stray_write(const LaunchContext& launch, const Block& block, std::ptrdiff_t offset);
 /// Throws Report for a launch that no device would start.
-void check_launch(dim3 grid, dim3 block, std::size_t shared_bytes, const char* name);
+void check_launch(const Launch& launch, const char* name);
 
 }  // namespace grout::sim

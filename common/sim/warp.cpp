@@ -46,7 +46,8 @@ const char* name(Op op) {
   static constexpr const char* kNames[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
                                            "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync",
                                            "ldmatrix",        "mma.sync",      "bar.sync",       "bar.arrive",
-                                           "bar.red"};
+                                           "bar.red",         "barrier.cluster.arrive",
+                                           "barrier.cluster.wait"};
   return kNames[int(op)];
 }
 
