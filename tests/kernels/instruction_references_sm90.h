@@ -269,7 +269,7 @@ inline Tensor make_tensor(int rank, ElementType type, TensorSwizzle swizzle, int
   constexpr const char* Names[4] = {"none", "32B", "64B", "128B"};
   Tensor t{.rank = rank, .type = type, .swizzle = swizzle};
   const int size = bytes_of(t);
-  t.name = std::to_string(rank) + "d_" + std::to_string(size) + "_bytes_" + Names[static_cast<int>(swizzle)] + "_rows_of_" +
+  t.name = std::to_string(rank) + "d_" + element_name(type) + "_" + Names[static_cast<int>(swizzle)] + "_rows_of_" +
            std::to_string(row_bytes) + (large ? "" : "_small");
   const int box[3] = {row_bytes / size, 7, 3};
   const int64_t extents[3] = {large ? 2 * box[0] + 5 : 5, large ? 17 : 3, large ? 5 : 2};
