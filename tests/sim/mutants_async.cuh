@@ -63,7 +63,7 @@ template <bool Bug> __global__ void missing_empty_wait(const uint32_t* in, uint3
   uint32_t sum = 0;
   for (uint32_t round = 0; round < 3; ++round) {
     if (threadIdx.x == 32) {
-      if constexpr (!Bug) wait(barrier(1), round & 1 ^ 1);
+      if constexpr (!Bug) wait(barrier(1), (round & 1) ^ 1);
       ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
       ptx::cp_async_bulk_load(word_address(0), in + 4 * round, 128, barrier(0));
       wait(barrier(0), round & 1);
@@ -83,7 +83,7 @@ template <bool Bug> __global__ void stage_freed_before_read(const uint32_t* in, 
   uint32_t sum = 0;
   for (uint32_t round = 0; round < 3; ++round) {
     if (threadIdx.x == 32) {
-      wait(barrier(1), round & 1 ^ 1);
+      wait(barrier(1), (round & 1) ^ 1);
       ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
       ptx::cp_async_bulk_load(word_address(0), in + 4 * round, 128, barrier(0));
     } else if (threadIdx.x < 32) {
