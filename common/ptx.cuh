@@ -146,10 +146,13 @@ template <int N> GROUT_DEVICE void store_global(void* global, const uint32_t (&r
   }
 }
 
-// ld.shared.{v2,v4}.b32 (9.7.9.8) and st.shared.{v2,v4}.b32 (9.7.9.12): 8 or 16 bytes at a shared address aligned to that.
+// ld.shared.{b32,v2.b32,v4.b32} (9.7.9.8) and st.shared.{b32,v2.b32,v4.b32} (9.7.9.12), at a shared address.
 template <int N> GROUT_DEVICE void load_shared(uint32_t (&r)[N], uint32_t shared GROUT_AT) {
-  static_assert(N == 2 || N == 4, "a shared vector access moves 2 or 4 registers");
-  if constexpr (N == 2) {
+  static_assert(N == 1 || N == 2 || N == 4, "a vector access moves 1, 2 or 4 registers");
+  if constexpr (N == 1) {
+    GROUT_INSTRUCTION(sim::load(r, sim::shared_pointer(shared, 4, "ld.shared", at), 4, at),
+                      asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(shared) : "memory"));
+  } else if constexpr (N == 2) {
     GROUT_INSTRUCTION(sim::load(r, sim::shared_pointer(shared, 8, "ld.shared.v2", at), 8, at),
                       asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared) : "memory"));
   } else {
@@ -161,8 +164,11 @@ template <int N> GROUT_DEVICE void load_shared(uint32_t (&r)[N], uint32_t shared
   }
 }
 template <int N> GROUT_DEVICE void store_shared(uint32_t shared, const uint32_t (&r)[N] GROUT_AT) {
-  static_assert(N == 2 || N == 4, "a shared vector access moves 2 or 4 registers");
-  if constexpr (N == 2) {
+  static_assert(N == 1 || N == 2 || N == 4, "a vector access moves 1, 2 or 4 registers");
+  if constexpr (N == 1) {
+    GROUT_INSTRUCTION(sim::store(sim::shared_pointer(shared, 4, "st.shared", at), r, 4, at),
+                      asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(r[0]) : "memory"));
+  } else if constexpr (N == 2) {
     GROUT_INSTRUCTION(sim::store(sim::shared_pointer(shared, 8, "st.shared.v2", at), r, 8, at),
                       asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(r[0]), "r"(r[1]) : "memory"));
   } else {

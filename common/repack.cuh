@@ -1,23 +1,42 @@
-// Repack: bring a row-major matrix of any pitch and base to a copy whose rows start at multiples of 16 bytes.
+// Repack: bring a matrix of any pitch, base, element stride and majorness to a copy that the copy engine and every 16-byte
+// access can use: rows that start at multiples of 16 bytes, one element after the other, padded with zeros.
 //
-// Kernels that move 16-byte vectors need aligned rows. A matrix whose pitch is odd has hardly any; copying it once, with
-// aligned loads that are shifted into place, costs one read and one write of it, and gives every later access its vectors.
+// Kernels that move 16-byte vectors need aligned rows. A matrix whose pitch is odd has hardly any; copying it once costs one
+// read and one write of it, and gives every later access its vectors. Bits are moved as they are, so that only the size of an
+// element counts: 2 or 4 bytes.
+//
+// What is read how, by the strides of the source (one tile is 1024 vectors of 16 bytes in each):
+//   rows               column stride 1. A misaligned vector is shifted out of the two aligned 16-byte words around it. Only words
+//                      that lie wholly between the source's first and last valid byte are read; other vectors go by elements.
+//   transposed         row stride 1: the same along columns, then through shared memory. The tile is swizzled such that it is
+//                      written by rows and read by columns (ldmatrix.trans, or words) without bank conflicts.
+//   elements           any other column stride: neighbouring lanes load neighbouring elements.
+//   elements_transposed any other row stride, smaller than the column stride: elements, through the same tile.
 //
 // CONTRACT
-// shapes        copy[b, r, c] = source[b, r, c] for r < rows, c < cols; zeros for cols <= c < ld. Batched.
-// participants  whole warps: each takes a row's stretch of 4 x 32 vectors at a time.
-// memory        reads only aligned words that lie wholly between the matrix's first and last valid byte, else elements.
-// completion    when the kernel is.
+// shapes        copy[b, r, c] = source[b, r, c] for r < rows, c < cols; zeros for cols <= c < ld.
+// participants  all Threads threads of the group that calls repack_tile; every group takes whole tiles.
+// memory        shared: kRepackSharedBytes, 128-byte aligned; used by transposed tiles only.
+// barriers      transposed tiles: two bar_sync of the group's threads.
+// completion    of the tile's stores: as of any stores of these threads; after the kernel, everything. The group's shared memory
+//               may be reused at once.
 #pragma once
+#include <span>
+#include <string>
+
 #include "common/copy.cuh"
+#include "common/ptx_sm90.cuh"
+#include "common/span.cuh"
 
 namespace grout {
 
-template <class T> struct RepackParameters {
-  const T* source;
-  T* copy;
-  int64_t rows, cols, source_ld, ld;  // elements; ld a multiple of 16 bytes, at least cols
-  int64_t batch, source_stride, stride;
+// A matrix and its copy. Strides are in elements and may have any sign, also 0: a source may overlap itself.
+struct RepackOperand {
+  const void* source = nullptr;
+  int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 1;
+  void* copy = nullptr;  // 16-byte aligned
+  int64_t ld = 0;        // elements between rows of the copy: a multiple of 16 bytes, at least cols
+  int64_t batch = 1, source_batch_stride = 0, copy_batch_stride = 0;  // the latter a multiple of 16 bytes
 };
 
 // Pitch of a copy with `cols` columns: the next multiple of 16 bytes.
@@ -26,67 +45,367 @@ template <class T> constexpr int64_t repack_ld(int64_t cols) {
   return (cols + kVector - 1) / kVector * kVector;
 }
 
-template <class T> struct RepackShape {
-  static constexpr int threads = 256, vectors = 4;  // vectors a thread holds in flight
-  static constexpr int columns = vectors * 32 * 16 / static_cast<int>(sizeof(T));  // of a warp's stretch
-  // Stretches of a row as a tile of one row; only the rules of its vectors are used.
-  using Plan = CopyPlan<T, decltype(row_major(shape(1_c, Int<columns>{}))), 32,
-                        CopyOptions{.misaligned = Misaligned::realign, .partial = Partial::zero_fill}>;
+enum class RepackMode { rows, transposed, elements, elements_transposed };
+
+// How an operand is cut into tiles: tile i is rows tile_rows * (i / across) of batch i / per_batch, and so on.
+struct RepackPlan {
+  RepackMode mode = RepackMode::rows;
+  int width_log2 = 7;                      // rows, elements: 2^width_log2 vectors of each row in a tile
+  int tile_rows = 8, tile_vectors = 128;   // extents of a tile, the latter in vectors of the copy
+  uint32_t across = 0, per_batch = 0;
+  int64_t tiles = 0;  // below 2^31, or the operand cannot be copied
 };
 
-template <class T> __global__ void __launch_bounds__(RepackShape<T>::threads) repack_kernel(const RepackParameters<T> p) {
-  using Shape = RepackShape<T>;
-  using Plan = typename Shape::Plan;
-  constexpr int kWarps = Shape::threads / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int64_t stretches = (p.ld + Shape::columns - 1) / Shape::columns, per_batch = p.rows * stretches;
-  for (int64_t index = int64_t{blockIdx.x} * kWarps + warp; index < per_batch * p.batch; index += int64_t{gridDim.x} * kWarps) {
-    const int64_t batch = index / per_batch, row = index % per_batch / stretches;
-    const int64_t first = index % stretches * Shape::columns;
-    const auto source =
-        view(p.source + batch * p.source_stride, layout(shape(p.rows, p.cols), stride(p.source_ld, 1_c)));
-    T* to = p.copy + batch * p.stride + row * p.ld;
-    uint32_t low[Shape::vectors][4], high[Shape::vectors][4];
-    uint32_t shift[Shape::vectors];
-    int valid[Shape::vectors];
+inline constexpr int kRepackVectors = 1024;         // of a tile
+inline constexpr int kRepackSharedBytes = 16 * kRepackVectors;
+inline constexpr int kRepackLines = 128;            // columns of a transposed tile, each a line of 128 bytes in shared memory
+
+// Cuts an operand of `size`-byte elements into tiles. Host, or device.
+GROUT_HD RepackPlan repack_plan(const RepackOperand& o, int size) {
+  RepackPlan plan;
+  const auto magnitude = [](int64_t stride) { return stride < 0 ? -stride : stride; };
+  const bool by_columns = magnitude(o.row_stride) < magnitude(o.col_stride) && o.rows > 1;
+  if (o.col_stride == 1 || o.cols == 1) plan.mode = RepackMode::rows;
+  else if (o.row_stride == 1) plan.mode = RepackMode::transposed;
+  else plan.mode = by_columns ? RepackMode::elements_transposed : RepackMode::elements;
+  const int64_t vectors = o.ld * size / 16;
+  if (plan.mode == RepackMode::transposed || plan.mode == RepackMode::elements_transposed) {
+    plan.tile_rows = 128 / size;
+    plan.tile_vectors = kRepackLines * size / 16;
+  } else {
+    // The widest stretch of a row whose last tile does not waste more than a sixteenth of the lanes; one of 512 bytes always
+    // does: shorter ones only where the rows are.
+    const auto padded = [&](int log2) { return ((vectors + (1 << log2) - 1) >> log2) << log2; };
+    while (plan.width_log2 > 0 && padded(plan.width_log2) * 16 > vectors * 17 &&
+           (plan.width_log2 > 5 || (1 << (plan.width_log2 - 1)) >= vectors))
+      --plan.width_log2;
+    plan.tile_vectors = 1 << plan.width_log2;
+    plan.tile_rows = kRepackVectors >> plan.width_log2;
+  }
+  const int64_t across = (vectors + plan.tile_vectors - 1) / plan.tile_vectors, down = (o.rows + plan.tile_rows - 1) / plan.tile_rows;
+  plan.tiles = across * down * o.batch;
+  plan.across = static_cast<uint32_t>(across), plan.per_batch = static_cast<uint32_t>(across * down);
+  return plan;
+}
+
+// The threads that work on a tile together.
+struct RepackGroup {
+  int thread;         // 0 .. Threads - 1; whole warps
+  unsigned barrier;   // of these threads: 1 .. 15
+  uint32_t shared;    // address of kRepackSharedBytes
+};
+
+namespace detail {
+
+// Addresses of one matrix of the batch: those of its first and behind its last valid byte, and of element (0, 0).
+struct RepackSource {
+  uintptr_t begin, end, origin;
+};
+template <int Size> GROUT_HD RepackSource repack_source(const RepackOperand& o, int64_t batch) {
+  const uintptr_t origin = reinterpret_cast<uintptr_t>(o.source) + static_cast<uintptr_t>(batch * o.source_batch_stride * Size);
+  int64_t low = 0, high = 0;
+  ((o.row_stride < 0) ? low : high) += (o.rows - 1) * o.row_stride;
+  ((o.col_stride < 0) ? low : high) += (o.cols - 1) * o.col_stride;
+  return {origin + static_cast<uintptr_t>(low * Size), origin + static_cast<uintptr_t>((high + 1) * Size), origin};
+}
+
+template <int Size> GROUT_DEVICE uint32_t repack_element(uintptr_t address) {
+  if constexpr (Size == 2) return __ldg(reinterpret_cast<const uint16_t*>(address));
+  else return __ldg(reinterpret_cast<const uint32_t*>(address));
+}
+
+// A vector on its way: two aligned words, and where in them it begins.
+struct RepackVector {
+  uint32_t low[4], high[4];
+  uint32_t shift;
+};
+
+// Loads the vector of contiguous elements at `address`, of which the first `valid` (0 or less: none) exist.
+template <int Size>
+GROUT_DEVICE void repack_load(RepackVector& v, const RepackSource& source, uintptr_t address, int64_t valid GROUT_AT) {
+  const uintptr_t word = address & ~uintptr_t{15};
+  v.shift = static_cast<uint32_t>(address & 15);
+  if (valid > 0 && word >= source.begin && word + 32 <= source.end) {
+    ptx::load_global(v.low, reinterpret_cast<const void*>(word) GROUT_HERE);
+    ptx::load_global(v.high, reinterpret_cast<const void*>(word + 16) GROUT_HERE);
+  } else {
+    v.shift = 0;
 #pragma unroll
-    for (int i = 0; i < Shape::vectors; ++i) {
-      const int64_t col = first + (i * 32 + lane) * Plan::vector;
-      const VectorDecision decision = decide_vector(Plan{}, source, row, col);
-      shift[i] = 0;
-      valid[i] = decision.last;
-      if (decision.kind == VectorCase::realign) {
-        const auto address = reinterpret_cast<uintptr_t>(detail::element(source, row, col));
-        const auto* word = reinterpret_cast<const unsigned char*>(address & ~uintptr_t{15});
-        ptx::load_global(low[i], word);
-        ptx::load_global(high[i], word + 16);
-        shift[i] = static_cast<uint32_t>(address & 15);
-      } else if (decision.kind == VectorCase::async && decision.last == Plan::vector) {
-        ptx::load_global(low[i], detail::element(source, row, col));
-      } else {
-        detail::load_elements(Plan{}, low[i], source, row, col, decision);
+    for (int w = 0; w < 4; ++w) {
+      v.low[w] = v.high[w] = 0;
+#pragma unroll
+      for (int i = 0; i < 4 / Size; ++i) {
+        const int element = w * (4 / Size) + i;
+        if (element < valid) v.low[w] |= repack_element<Size>(address + static_cast<uintptr_t>(element * Size)) << (8 * Size * i);
       }
     }
+  }
+}
+template <int Size> GROUT_DEVICE void repack_shift(uint32_t (&words)[4], const RepackVector& v, int64_t valid) {
+  shift_words(words, v.low, v.high, v.shift);
+  if (valid < 16 / Size) keep_front<16 / Size>(words, valid < 0 ? 0 : static_cast<int>(valid));
+}
+
+// Where chunk `chunk` (16 bytes) of line `line` of a transposed tile lies. Eight threads that write neighbouring chunks of one
+// line, or read the lines of one ldmatrix matrix (or of eight words), find eight different columns of banks.
+template <int Size> GROUT_HD uint32_t repack_chunk(int line, int chunk) {
+  const int key = Size == 2 ? ((line >> 3 & 3) << 1 | (line & 1)) : line >> 2 & 7;
+  return static_cast<uint32_t>(line * 128 + (chunk ^ key) * 16);
+}
+
+constexpr int kRepackInFlight = 4;  // vectors that a thread loads before it uses the first
+
+template <int Size, int Threads>
+GROUT_DEVICE void repack_rows(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, unsigned char* copy,
+                              int64_t row, int64_t vector, int thread GROUT_AT) {
+  constexpr int kElements = 16 / Size;
+  const int64_t row_bytes = o.row_stride * Size, last = o.ld / kElements;
+  for (int base = 0; base < kRepackVectors; base += Threads * kRepackInFlight) {
+    RepackVector v[kRepackInFlight];
+    // A warp takes neighbouring vectors, and the next stretch of the same row in its next turn.
+    const int first = base + thread / 32 * (32 * kRepackInFlight) + thread % 32;
 #pragma unroll
-    for (int i = 0; i < Shape::vectors; ++i) {
-      const int64_t col = first + (i * 32 + lane) * Plan::vector;
-      if (col >= p.ld) continue;
+    for (int i = 0; i < kRepackInFlight; ++i) {
+      const int index = first + i * 32;
+      const int64_t r = row + (index >> plan.width_log2), c = vector + (index & (plan.tile_vectors - 1));
+      const int64_t valid = r < o.rows ? o.cols - c * kElements : 0;
+      repack_load<Size>(v[i], source, source.origin + static_cast<uintptr_t>(r * row_bytes + c * 16), valid GROUT_HERE);
+    }
+#pragma unroll
+    for (int i = 0; i < kRepackInFlight; ++i) {
+      const int index = first + i * 32;
+      const int64_t r = row + (index >> plan.width_log2), c = vector + (index & (plan.tile_vectors - 1));
+      if (r >= o.rows || c >= last) continue;
       uint32_t words[4];
-      detail::shift_words(words, low[i], high[i], shift[i]);
-      if (valid[i] != Plan::vector) detail::keep_front<Plan::vector>(words, valid[i]);
-      ptx::store_global(to + col, words);
+      repack_shift<Size>(words, v[i], o.cols - c * kElements);
+      ptx::store_global(copy + (r * last + c) * 16, words GROUT_HERE);
     }
   }
 }
 
-// Repacks on `stream`. Errors: those of the launch.
-template <class T> Status repack(const RepackParameters<T>& p, int sms, cudaStream_t stream) {
-  using Shape = RepackShape<T>;
-  if (p.rows == 0 || p.cols == 0 || p.batch == 0) return {};
-  constexpr int64_t kWarps = Shape::threads / 32;
-  const int64_t tasks = p.rows * ((p.ld + Shape::columns - 1) / Shape::columns) * p.batch;
-  const int64_t blocks = (tasks + kWarps - 1) / kWarps, most = int64_t{sms} * 32;
-  return launch(&repack_kernel<T>, dim3(static_cast<unsigned>(blocks < most ? blocks : most)), dim3(Shape::threads), 0, stream, p);
+template <int Size, int Threads>
+GROUT_DEVICE void repack_elements(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, unsigned char* copy,
+                                  int64_t row, int64_t vector, int thread GROUT_AT) {
+  constexpr int kPerWord = 4 / Size, kWords = 4 * kRepackVectors, kInFlight = 8;
+  const int64_t last = o.ld / kPerWord;  // words of a row of the copy
+  for (int base = 0; base < kWords; base += Threads * kInFlight) {
+    uint32_t word[kInFlight];
+    const int first = base + thread / 32 * (32 * kInFlight) + thread % 32;
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int index = first + i * 32;
+      const int64_t r = row + (index >> (plan.width_log2 + 2)), c = vector * 4 + (index & (plan.tile_vectors * 4 - 1));
+      word[i] = 0;
+#pragma unroll
+      for (int e = 0; e < kPerWord; ++e) {
+        const int64_t col = c * kPerWord + e;
+        if (r < o.rows && col < o.cols)
+          word[i] |= repack_element<Size>(source.origin + static_cast<uintptr_t>((r * o.row_stride + col * o.col_stride) * Size)) << (16 * e);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      const int index = first + i * 32;
+      const int64_t r = row + (index >> (plan.width_log2 + 2)), c = vector * 4 + (index & (plan.tile_vectors * 4 - 1));
+      if (r >= o.rows || c >= last) continue;
+      const uint32_t out[1] = {word[i]};
+      ptx::store_global(copy + (r * last + c) * 4, out GROUT_HERE);
+    }
+  }
+}
+
+// Column c of the source becomes line c of the tile.
+template <int Size, int Threads>
+GROUT_DEVICE void repack_to_lines(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, int64_t row, int64_t col,
+                                  const RepackGroup& group GROUT_AT) {
+  constexpr int kElements = 16 / Size;
+  const auto address = [&](int64_t r, int64_t c) {
+    return source.origin + static_cast<uintptr_t>((r * o.row_stride + c * o.col_stride) * Size);
+  };
+  if (plan.mode == RepackMode::transposed) {
+    for (int base = 0; base < kRepackVectors; base += Threads * kRepackInFlight) {
+      RepackVector v[kRepackInFlight];
+#pragma unroll
+      for (int i = 0; i < kRepackInFlight; ++i) {
+        const int index = base + i * Threads + group.thread;
+        const int64_t r = row + index % 8 * kElements, c = col + index / 8;
+        repack_load<Size>(v[i], source, address(r, c), c < o.cols ? o.rows - r : 0 GROUT_HERE);
+      }
+#pragma unroll
+      for (int i = 0; i < kRepackInFlight; ++i) {
+        const int index = base + i * Threads + group.thread;
+        uint32_t words[4];  // elements past the last row are never stored
+        repack_shift<Size>(words, v[i], col + index / 8 < o.cols ? kElements : 0);
+        ptx::store_shared(group.shared + repack_chunk<Size>(index / 8, index % 8), words GROUT_HERE);
+      }
+    }
+  } else {
+    for (int base = 0; base < 4 * kRepackVectors; base += Threads * 8) {
+      uint32_t word[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int index = base + i * Threads + group.thread;
+        const int64_t r = row + index % 32 * (4 / Size), c = col + index / 32;
+        word[i] = 0;
+#pragma unroll
+        for (int e = 0; e < 4 / Size; ++e)
+          if (c < o.cols && r + e < o.rows) word[i] |= repack_element<Size>(address(r + e, c)) << (16 * e);
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int index = base + i * Threads + group.thread, chunk = index % 32 / 4;
+        const uint32_t out[1] = {word[i]};
+        ptx::store_shared(group.shared + repack_chunk<Size>(index / 32, chunk) + index % 4 * 4, out GROUT_HERE);
+      }
+    }
+  }
+}
+
+// 16 bytes of a row of the copy out of 8 (4) lines: the r-th element of each. Warp. Each lane gets those of row
+// 8 * block + lane / 4 (4 * block + lane / 8) and of lines first .. : see the two assignments.
+template <int Size>
+GROUT_DEVICE void repack_from_lines(uint32_t (&words)[4], uint32_t shared, int block, int first, int lane GROUT_AT) {
+  if constexpr (Size == 2) {
+    // ldmatrix.trans hands lane L elements 2 (L % 4) and 2 (L % 4) + 1 of matrix i's column L / 4. Its rows may be any lines: row
+    // 2q + h of matrix i is line 8q + 2i + h, so that the four registers of a lane are lines 8 (L % 4) .. + 7.
+    const int i = lane / 8, row = lane % 8, line = first + 8 * (row / 2) + 2 * i + row % 2;
+    ptx::ldmatrix_x4_trans(words, shared + repack_chunk<2>(line, block) GROUT_HERE);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      uint32_t word[1];
+      ptx::load_shared(word, shared + repack_chunk<4>(first + lane % 8 * 4 + i, block) + static_cast<uint32_t>(lane / 8 * 4) GROUT_HERE);
+      words[i] = word[0];
+    }
+  }
+}
+
+template <int Size, int Threads>
+GROUT_DEVICE void repack_transposed(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, unsigned char* copy,
+                                    int64_t row, int64_t vector, const RepackGroup& group GROUT_AT) {
+  constexpr int kElements = 16 / Size, kRowsAtOnce = 16 / Size;  // rows and vectors of a warp's access: 8 x 4 or 4 x 8
+  constexpr int kVectorsAtOnce = 32 / kRowsAtOnce, kLinesAtOnce = kVectorsAtOnce * kElements, kSteps = kRepackLines / kLinesAtOnce;
+  repack_to_lines<Size, Threads>(o, plan, source, row, vector * kElements, group GROUT_HERE);
+  ptx::bar_sync(group.barrier, Threads GROUT_HERE);
+  const int lane = group.thread % 32;
+  const int64_t last = o.ld / kElements;
+  for (int job = group.thread / 32; job < 8 * kSteps; job += Threads / 32) {
+    const int block = job / kSteps, step = job % kSteps;
+    uint32_t words[4];
+    repack_from_lines<Size>(words, group.shared, block, step * kLinesAtOnce, lane GROUT_HERE);
+    const int64_t r = row + block * kRowsAtOnce + lane / kVectorsAtOnce, c = vector + step * kVectorsAtOnce + lane % kVectorsAtOnce;
+    if (r < o.rows && c < last) ptx::store_global(copy + (r * last + c) * 16, words GROUT_HERE);
+  }
+  ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // the tile may be overwritten
+}
+}  // namespace detail
+
+// Copies tile `tile` (0 .. plan.tiles - 1) of an operand with elements of Size bytes. All Threads threads of the group.
+template <int Size, int Threads>
+GROUT_DEVICE void repack_tile(const RepackOperand& o, const RepackPlan& plan, uint32_t tile, const RepackGroup& group GROUT_AT) {
+  static_assert(Size == 2 || Size == 4, "repack: elements of 2 or 4 bytes");
+  static_assert(Threads % 32 == 0 && Threads >= 32 && Threads <= 256 && 256 % Threads == 0, "repack: 32, 64, 128 or 256 threads a group");
+  const uint32_t batch = tile / plan.per_batch, in_batch = tile % plan.per_batch;
+  const int64_t row = int64_t{in_batch / plan.across} * plan.tile_rows, vector = int64_t{in_batch % plan.across} * plan.tile_vectors;
+  const detail::RepackSource source = detail::repack_source<Size>(o, batch);
+  auto* copy = static_cast<unsigned char*>(o.copy) + batch * o.copy_batch_stride * Size;
+  switch (plan.mode) {
+    case RepackMode::rows: return detail::repack_rows<Size, Threads>(o, plan, source, copy, row, vector, group.thread GROUT_HERE);
+    case RepackMode::elements: return detail::repack_elements<Size, Threads>(o, plan, source, copy, row, vector, group.thread GROUT_HERE);
+    default: return detail::repack_transposed<Size, Threads>(o, plan, source, copy, row, vector, group GROUT_HERE);
+  }
+}
+
+// Up to two operands in one launch.
+struct RepackWork {
+  RepackOperand operands[2];
+  RepackPlan plans[2];
+};
+
+inline constexpr int kRepackThreads = 256;
+
+// Blocks take neighbouring tiles in the order in which they start, and end after one: at any time the tiles in work lie close
+// together in memory. Blocks that stay and stride over the matrix drift apart and lose a few per cent.
+template <int Size> __global__ void __launch_bounds__(kRepackThreads) repack_kernel(const __grid_constant__ RepackWork work) {
+  ptx::griddepcontrol_launch_dependents();  // a kernel behind this one may start; it waits for the copies itself
+  ptx::griddepcontrol_wait();               // the sources may come from the kernel ahead
+  const RepackGroup group = {static_cast<int>(threadIdx.x), 1, ptx::shared_address(&dynamic_shared<uint4>())};
+  const uint32_t tile = blockIdx.x, before = static_cast<uint32_t>(work.plans[0].tiles);
+  const bool second = tile >= before;
+  repack_tile<Size, kRepackThreads>(work.operands[second], work.plans[second], second ? tile - before : tile, group);
+}
+
+namespace detail {
+struct RepackSpans {
+  AddressSpan source, copy;
+};
+inline std::string repack_describe(const RepackOperand& o) {
+  const auto text = [](int64_t value) { return std::to_string(value); };
+  return text(o.rows) + "x" + text(o.cols) + " with strides " + text(o.row_stride) + "," + text(o.col_stride) + ", " + text(o.batch) +
+         " in the batch with stride " + text(o.source_batch_stride) + ", copied to pitch " + text(o.ld) + " with batch stride " +
+         text(o.copy_batch_stride);
+}
+inline Status repack_check_one(const RepackOperand& o, size_t bytes, RepackSpans& spans) {
+  const int64_t vector = 16 / static_cast<int64_t>(bytes);
+  const auto refuse = [&](const std::string& why) { return invalid("repack of " + repack_describe(o) + ": " + why); };
+  if (o.rows < 0 || o.cols < 0 || o.batch < 0) return refuse("extents must be at least 0");
+  if (o.ld < o.cols || o.ld % vector != 0)
+    return refuse("the pitch of the copy must be at least its " + std::to_string(o.cols) + " columns and a multiple of " +
+                  std::to_string(vector) + " elements (16 bytes)");
+  if (o.rows == 0 || o.ld == 0 || o.batch == 0) return {};
+  if (!address_span(reinterpret_cast<uintptr_t>(o.source), {{o.rows, o.row_stride}, {o.cols, o.col_stride}, {o.batch, o.source_batch_stride}}, bytes, spans.source) ||
+      !address_span(reinterpret_cast<uintptr_t>(o.copy), {{o.rows, o.ld}, {o.ld, 1}, {o.batch, o.copy_batch_stride}}, bytes, spans.copy))
+    return refuse("the source or the copy exceeds 62-bit addresses");
+  if (o.batch > 1 && (o.copy_batch_stride % vector != 0 || (o.copy_batch_stride < 0 ? -o.copy_batch_stride : o.copy_batch_stride) < o.rows * o.ld))
+    return refuse("the copies' batch stride must be a multiple of " + std::to_string(vector) + " elements (16 bytes), and at least a copy of " +
+                  std::to_string(o.rows * o.ld) + ", or copies collide");
+  if (o.copy == nullptr || (o.cols > 0 && o.source == nullptr))
+    return refuse(o.copy == nullptr ? "the copy is null but would be written" : "the source is null but would be read");
+  if (reinterpret_cast<uintptr_t>(o.copy) % 16 != 0 || reinterpret_cast<uintptr_t>(o.source) % bytes != 0)
+    return refuse("the copy must start at a multiple of 16 bytes and the source at one of its " + std::to_string(bytes) + "-byte elements");
+  if (static_cast<double>(o.rows) * static_cast<double>(o.ld) * static_cast<double>(o.batch) * static_cast<double>(bytes) >= 0x1p44)
+    return refuse("the copy is longer than 2^44 bytes");
+  return {};
+}
+}  // namespace detail
+
+// Refuses what `repack` cannot do; device-independent.
+inline Status repack_check(std::span<const RepackOperand> operands, ElementType type) {
+  if (operands.empty() || operands.size() > 2)
+    return invalid("repack takes 1 or 2 operands, not " + std::to_string(operands.size()));
+  detail::RepackSpans spans[2] = {};
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (Status status = detail::repack_check_one(operands[i], element_bytes(type), spans[i]); !status) return status;
+  for (const detail::RepackSpans& copy : spans)
+    for (const detail::RepackSpans& other : spans)
+      if (copy.copy.overlaps(other.source) || (&copy != &other && copy.copy.overlaps(other.copy)))
+        return invalid("repack of " + detail::repack_describe(operands[0]) +
+                       (operands.size() > 1 ? " and of " + detail::repack_describe(operands[1]) : std::string()) +
+                       ": a copy overlaps a source or the other copy, and they are read and written in no stated order");
+  return {};
+}
+
+// Copies one or two operands on `stream`, in one launch. Complete when the stream is. `programmatic`: may start before the kernel
+// ahead of it has ended, and waits for it before it reads (compute capability 9.0 or later; else as without).
+// Errors: invalid (one sentence with the values), unsupported (device before 8.0), device_error (launch).
+inline Status repack(std::span<const RepackOperand> operands, ElementType type, cudaStream_t stream, bool programmatic = false) {
+  if (Status status = repack_check(operands, type); !status) return status;
+  DeviceInfo device;
+  if (Status status = device_info(device); !status) return status;
+  if (device.major < 8)
+    return unsupported("repack needs compute capability 8.0 or later; this device has " + std::to_string(device.major) + "." +
+                       std::to_string(device.minor));
+  const int size = static_cast<int>(element_bytes(type));
+  RepackWork work;
+  int64_t tiles = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    work.operands[i] = operands[i], work.plans[i] = repack_plan(operands[i], size);
+    tiles += work.plans[i].tiles;
+  }
+  if (tiles == 0) return {};
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tiles)), .block = dim3(kRepackThreads), .shared_bytes = kRepackSharedBytes,
+                             .programmatic = programmatic && (device.major >= 9 || kSimulatedBuild)};
+  return size == 2 ? launch(&repack_kernel<2>, shape, stream, work) : launch(&repack_kernel<4>, shape, stream, work);
 }
 
 }  // namespace grout

@@ -194,17 +194,18 @@ Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& 
   const GemmRepack r = gemm_repack_plan(g);
   GemmArguments packed = g;
   auto* to = static_cast<T*>(workspace);
+  RepackOperand operands[2];
+  size_t count = 0;
   const auto copy = [&](const void*& data, int64_t& ld, int64_t& stride, int64_t rows, int64_t row, int64_t batch) {
-    const RepackParameters<T> p = {static_cast<const T*>(data), to, rows, row, ld, repack_ld<T>(row), batch, stride,
-                                   rows * repack_ld<T>(row)};
-    data = to, ld = p.ld, stride = stride == 0 ? 0 : p.stride;
-    to += p.stride * batch;
-    return repack(p, device.sms, stream);
+    const int64_t pitch = repack_ld<T>(row), matrix = rows * pitch;
+    operands[count++] = {.source = data, .rows = rows, .cols = row, .row_stride = ld, .copy = to, .ld = pitch, .batch = batch,
+                         .source_batch_stride = stride, .copy_batch_stride = matrix};
+    data = to, ld = pitch, stride = stride == 0 ? 0 : matrix;
+    to += matrix * batch;
   };
-  if (r.a)
-    if (Status s = copy(packed.a, packed.lda, packed.batch_a, r.rows_a, r.row_a, r.batch_a); !s) return s;
-  if (r.b)
-    if (Status s = copy(packed.b, packed.ldb, packed.batch_b, r.rows_b, r.row_b, r.batch_b); !s) return s;
+  if (r.a) copy(packed.a, packed.lda, packed.batch_a, r.rows_a, r.row_a, r.batch_a);
+  if (r.b) copy(packed.b, packed.ldb, packed.batch_b, r.rows_b, r.row_b, r.batch_b);
+  if (Status s = repack({operands, count}, element_type<T>, stream); !s) return s;
   if (Status s = gemm_mma_launch<T>(packed, g.k, device, stream, choice); !s) return s;
   choice.path = GemmPath::repack;
   choice.reason = "A or B has a base or pitch that is not a multiple of 16 bytes, and is copied first";

@@ -1,7 +1,8 @@
 // kernel: repack_kernel
-// registers: 255
-// expect: LDG.E.128
+// registers: 128
+// expect: LDG.E.128, STG.E.128, BAR
 #include "common/repack.cuh"
 namespace grout {
-template __global__ void repack_kernel<bf16>(RepackParameters<bf16>);
+template __global__ void repack_kernel<2>(const __grid_constant__ RepackWork);
+template __global__ void repack_kernel<4>(const __grid_constant__ RepackWork);
 }

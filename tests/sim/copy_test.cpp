@@ -351,9 +351,10 @@ TEST_F(Copy, RepackedRows) {
         source.fill({false, static_cast<uint64_t>(ran + 1), 4});
         HostMatrix copy(stored(ElementType::bf16, rows, ld, false, ld, 0, batch), kOutputPadding);
         DeviceBuffer from(source, kPoison, guard()), to(copy, kOutputPadding, guard());
-        const RepackParameters<bf16> p = {from.as<bf16>() + (stride < 0 ? (batch - 1) * matrix : 0), to.as<bf16>(), rows, cols,
-                                          pitch, ld, batch, stride, rows * ld};
-        const Status status = repack(p, 1, nullptr);
+        const RepackOperand operand[] = {{.source = from.as<bf16>() + (stride < 0 ? (batch - 1) * matrix : 0), .rows = rows, .cols = cols,
+                                          .row_stride = pitch, .copy = to.data(), .ld = ld, .batch = batch,
+                                          .source_batch_stride = stride, .copy_batch_stride = rows * ld}};
+        const Status status = repack(operand, ElementType::bf16, nullptr);
         ASSERT_TRUE(status) << status.message;
         to.download(copy.bytes.data());
         for (int64_t b = 0; b < batch; ++b)
