@@ -15,13 +15,13 @@
 //
 // CONTRACT
 // shapes        crop.cuh's, for a source with column stride 1; any row stride, pitch, origin, base, of source and destination.
-// participants  warp 0: the producer, one lane of it works; warps 1 to 4: consumers, one vector a thread and stretch.
+// participants  warp 0: the producer, a lane for each stretch; warps 1 to 4: consumers, one vector a thread and stretch.
 //               A block does Config::stretches neighbouring stretches and ends (why: README.md, "Blocks that end").
 // memory        Config::stages stages of 2048 + 16 bytes: the words that hold a stretch, which is 128 destination vectors of a row.
 //               Global memory: bulk copies and vector loads touch only whole 16-byte words between the source's first and last
 //               valid byte; elements outside of such words are loaded one by one.
 // barriers      full[stage]: one arrival, the producer's, with the bytes it asked for, which may be none; empty[stage]: four,
-//               one of each consumer warp. Parities as in common/ring.cuh.
+//               one of each consumer warp. Parities as in common/ring.cuh. The block's barrier publishes both and the stretches.
 // completion    a consumer warp releases a stage when all its lanes have the words in registers.
 // rejects       see crop_check.
 // verified      simulated device; assembled for sm_80 to sm_121a; run on sm_90 (H200).
@@ -31,12 +31,23 @@
 
 namespace grout {
 
+// Where one stretch lies: 128 neighbouring destination vectors of a row. Elements are counted from the stretch's first.
+struct CropStretch {
+  uintptr_t source, destination;   // of element 0; destination is a multiple of 16
+  uintptr_t fetched;               // first word that the engine brings
+  uint32_t fetched_bytes, offset;  // how much, and where in the stage: the stage begins with the word that holds `source`
+  int begin, end;                  // elements that exist in the source
+  int out_begin, out_end;          // elements that exist in the destination
+  int whole_begin, whole_end;      // vectors that lie inside both, and whose words were all fetched
+};
+
 struct CropStream {
   static constexpr int stages = 4, stretches = 8;           // stretches of a block
   static constexpr int vectors = 128, bytes = vectors * 16;  // of a stretch
   static constexpr int consumers = vectors, threads = 32 + consumers;
   struct Storage {
     alignas(128) unsigned char words[stages][bytes + 128];  // 16 more are used
+    CropStretch stretch[stretches];
     Ring<stages>::Storage ring;
   };
 };
@@ -51,91 +62,98 @@ struct CropStreamParameters {
   uint32_t across, stretches;  // stretches of a row, of the rectangle
 };
 
-// Where a stretch lies. Both roles compute it, and so agree about it.
-struct CropStretch {
-  uintptr_t source, destination;   // bytes: of its first destination vector
-  int64_t col;                     // column of the rectangle where that vector begins; may be before 0
-  int64_t begin, end;              // columns of the rectangle that exist in the source
-  uintptr_t fetched, fetched_end;  // words that the engine brings; those of the stage begin at source & ~15
-};
-
+// Stretch `index` of the rectangle. One thread, once: all that needs 64 bits is here, and no vector needs it again.
 template <int Size> GROUT_HD CropStretch crop_stretch(const CropStreamParameters& p, uint32_t index) {
+  constexpr int kElements = CropStream::bytes / Size, kVector = 16 / Size;
   const int64_t row = index / p.across, source_row = p.origin.row + row;
   const uintptr_t to = p.destination + static_cast<uintptr_t>(row * p.ld * Size);
-  const int64_t head = static_cast<int64_t>(to & 15), skip = int64_t{index % p.across} * CropStream::bytes - head;
+  const int64_t skip = int64_t{index % p.across} * CropStream::bytes - static_cast<int64_t>(to & 15);  // bytes from the row's begin
+  const int64_t col = skip / Size;  // of element 0 in the rectangle; before 0 where the row begins inside a vector
   CropStretch s;
   s.destination = to + static_cast<uintptr_t>(skip);
-  s.col = skip / Size;
   s.source = p.source + static_cast<uintptr_t>((source_row * p.row_stride + p.origin.col) * Size + skip);
+  s.out_begin = detail::clamp_to_vector(-col, kElements), s.out_end = detail::clamp_to_vector(p.cols - col, kElements);
   const bool exists = source_row >= 0 && source_row < p.source_rows;
-  const int64_t left = -p.origin.col, right = p.source_cols - p.origin.col;
-  s.begin = left < 0 ? 0 : left;
-  s.end = !exists ? s.begin : right > p.cols ? p.cols : right < s.begin ? s.begin : right;
-  s.fetched = s.fetched_end = s.source & ~uintptr_t{15};
-  const int64_t from = s.begin > s.col ? s.begin : s.col;
-  const int64_t upto = s.end < s.col + CropStream::bytes / Size ? s.end : s.col + CropStream::bytes / Size;
-  if (from >= upto) return s;
-  const uintptr_t low = s.source + static_cast<uintptr_t>((from - s.col) * Size), high = s.source + static_cast<uintptr_t>((upto - s.col) * Size);
-  s.fetched = low & ~uintptr_t{15}, s.fetched_end = (high + 15) & ~uintptr_t{15};
-  if (s.fetched < p.first) s.fetched = p.first;
-  if (s.fetched_end > p.last) s.fetched_end = p.last;
-  if (s.fetched_end < s.fetched) s.fetched_end = s.fetched;
+  const int begin = detail::clamp_to_vector(-p.origin.col - col, kElements);
+  const int end = detail::clamp_to_vector(p.source_cols - p.origin.col - col, kElements);
+  s.begin = begin < s.out_begin ? s.out_begin : begin, s.end = !exists ? s.begin : end > s.out_end ? s.out_end : end;
+  if (s.end < s.begin) s.end = s.begin;
+  // The words that hold these elements, as far as all of their bytes are the source's.
+  const uintptr_t stage = s.source & ~uintptr_t{15};
+  uintptr_t low = (s.source + static_cast<uintptr_t>(s.begin * Size)) & ~uintptr_t{15};
+  uintptr_t high = (s.source + static_cast<uintptr_t>(s.end * Size) + 15) & ~uintptr_t{15};
+  if (low < p.first) low = p.first;
+  if (high > p.last) high = p.last;
+  if (s.begin == s.end || high <= low) low = high = stage;
+  s.fetched = low, s.fetched_bytes = static_cast<uint32_t>(high - low), s.offset = static_cast<uint32_t>(low - stage);
+  // A vector is whole if it needs no element outside of begin .. end, and no byte outside of low .. high.
+  const auto fetched_begin = static_cast<int>(static_cast<int64_t>(low - s.source) + (Size - 1)) / Size;
+  const auto fetched_end = static_cast<int>(static_cast<int64_t>(high - s.source)) / Size;
+  const int from = s.begin > fetched_begin ? s.begin : fetched_begin, upto = s.end < fetched_end ? s.end : fetched_end;
+  s.whole_begin = (from + kVector - 1) / kVector, s.whole_end = upto / kVector;
   return s;
 }
 
-// One thread. Fetches the words of the block's stretches, each as soon as its stage is free.
-template <int Size> GROUT_DEVICE void copy_stream_produce(const CropStreamParameters& p, CropStream::Storage& shared) {
-  const Ring<CropStream::stages> ring(shared.ring);
-  Ring<CropStream::stages>::Position stage;
-  const uint32_t first = blockIdx.x * CropStream::stretches;
-  for (int i = 0; i < CropStream::stretches && first + i < p.stretches; ++i, stage.next()) {
-    const CropStretch s = crop_stretch<Size>(p, first + i);
-    const auto bytes = static_cast<uint32_t>(s.fetched_end - s.fetched);
-    ring.acquire(stage);
-    ring.expect(stage, bytes);
-    if (bytes > 0)
-      ptx::cp_async_bulk_load(ptx::shared_address(shared.words[stage.stage]) + static_cast<uint32_t>(s.fetched - (s.source & ~uintptr_t{15})),
-                              reinterpret_cast<const void*>(s.fetched), bytes, ring.full_barrier(stage));
-  }
+// Lane i fetches the words of the block's stretch i, as soon as its stage is free. One warp.
+GROUT_DEVICE void copy_stream_produce(const CropStream::Storage& shared, const Ring<CropStream::stages>& ring, int lane, int count) {
+  if (lane >= count) return;
+  const CropStretch& s = shared.stretch[lane];
+  const Ring<CropStream::stages>::Position stage = {lane % CropStream::stages, static_cast<uint32_t>(lane / CropStream::stages % 2)};
+  ring.acquire(stage);
+  ring.expect(stage, s.fetched_bytes);
+  if (s.fetched_bytes > 0)
+    ptx::cp_async_bulk_load(ptx::shared_address(shared.words[stage.stage]) + s.offset, reinterpret_cast<const void*>(s.fetched),
+                            s.fetched_bytes, ring.full_barrier(stage));
+}
+
+// A vector that an edge cuts, or whose words are not whole: elements that exist, one by one where they were not fetched.
+template <int Size> GROUT_DEVICE void copy_stream_edge(const CropStretch& s, uint32_t (&vector)[4], int index) {
+  constexpr int kElements = 16 / Size;
+  const int first = index * kElements;
+  const int begin = detail::clamp_to_vector(s.begin - first, kElements), end = detail::clamp_to_vector(s.end - first, kElements);
+  const uintptr_t source = s.source + static_cast<uintptr_t>(index * 16);
+  const uintptr_t low = source + static_cast<uintptr_t>(begin * Size), high = source + static_cast<uintptr_t>(end * Size);
+  if (begin < end && (low < s.fetched || high > s.fetched + s.fetched_bytes)) detail::load_elements<Size>(vector, source, begin, end);
+  else detail::keep_range<kElements>(vector, begin, end);
+  const int out_begin = detail::clamp_to_vector(s.out_begin - first, kElements), out_end = detail::clamp_to_vector(s.out_end - first, kElements);
+  const uintptr_t to = s.destination + static_cast<uintptr_t>(index * 16);
+  if (out_begin == 0 && out_end == kElements) ptx::store_global(reinterpret_cast<void*>(to), vector);
+  else detail::store_elements<Size>(to, vector, out_begin, out_end);
 }
 
 // The consumer warps; `thread` counts from 0 among them. Thread i makes vector i of each stretch.
-template <int Size> GROUT_DEVICE void copy_stream_consume(const CropStreamParameters& p, CropStream::Storage& shared, int thread) {
-  constexpr int kElements = 16 / Size;
-  const Ring<CropStream::stages> ring(shared.ring);
+template <int Size>
+GROUT_DEVICE void copy_stream_consume(const CropStream::Storage& shared, const Ring<CropStream::stages>& ring, int thread, int count) {
   Ring<CropStream::stages>::Position stage;
-  const uint32_t first = blockIdx.x * CropStream::stretches;
-  for (int i = 0; i < CropStream::stretches && first + i < p.stretches; ++i, stage.next()) {
-    const CropStretch s = crop_stretch<Size>(p, first + i);
-    const int64_t col = s.col + thread * kElements;
-    const uintptr_t source = s.source + static_cast<uintptr_t>(thread * 16), to = s.destination + static_cast<uintptr_t>(thread * 16);
-    // Elements begin .. end - 1 of the vector exist in the source.
-    const int begin = detail::clamp_to_vector(s.begin - col, kElements), end = detail::clamp_to_vector(s.end - col, kElements);
-    ring.wait(stage);
+  for (int i = 0; i < count; ++i, stage.next()) {
+    const CropStretch& s = shared.stretch[i];
     uint32_t low[4], high[4], vector[4];
     const uint32_t at = ptx::shared_address(shared.words[stage.stage]) + static_cast<uint32_t>(thread * 16);
+    ring.wait(stage);
     ptx::load_shared(low, at);
     ptx::load_shared(high, at + 16);
     __syncwarp();  // all lanes have read the stage
     if (thread % 32 == 0) ring.release(stage);
-    detail::shift_words(vector, low, high, static_cast<uint32_t>(source & 15));
-    if (begin > 0 || end < kElements) detail::keep_range<kElements>(vector, begin, end);
-    const uintptr_t needed = source + static_cast<uintptr_t>(begin * Size), behind = source + static_cast<uintptr_t>(end * Size);
-    if (begin < end && (needed < s.fetched || behind > s.fetched_end))  // the first or last word of the source is not whole
-      detail::load_elements<Size>(vector, source, begin, end);
-    if (col >= 0 && col + kElements <= p.cols) ptx::store_global(reinterpret_cast<void*>(to), vector);
-    else detail::store_elements<Size>(to, vector, detail::clamp_to_vector(-col, kElements), detail::clamp_to_vector(p.cols - col, kElements));
+    detail::shift_words(vector, low, high, static_cast<uint32_t>(s.source & 15));
+    if (thread >= s.whole_begin && thread < s.whole_end)
+      ptx::store_global(reinterpret_cast<void*>(s.destination + static_cast<uintptr_t>(thread * 16)), vector);
+    else
+      copy_stream_edge<Size>(s, vector, thread);
   }
 }
 
 template <int Size>
 __global__ void __launch_bounds__(CropStream::threads) copy_stream_kernel(const __grid_constant__ CropStreamParameters p) {
   auto& shared = dynamic_shared<CropStream::Storage>();
+  const Ring<CropStream::stages> ring(shared.ring);
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) Ring<CropStream::stages>(shared.ring).init(1, CropStream::consumers / 32);
-  __syncthreads();  // the barriers are there
-  if (thread >= 32) copy_stream_consume<Size>(p, shared, thread - 32);
-  else if (thread == 0) copy_stream_produce<Size>(p, shared);
+  const uint32_t first = blockIdx.x * CropStream::stretches, left = p.stretches - first;
+  const int count = left < CropStream::stretches ? static_cast<int>(left) : CropStream::stretches;
+  if (thread == 32) ring.init(1, CropStream::consumers / 32);
+  if (thread < count) shared.stretch[thread] = crop_stretch<Size>(p, first + static_cast<uint32_t>(thread));
+  __syncthreads();  // barriers and stretches are there
+  if (thread < 32) copy_stream_produce(shared, ring, thread, count);
+  else copy_stream_consume<Size>(shared, ring, thread - 32, count);
 }
 
 // Crops as crop() does. Sources with a column stride other than 1, rectangles of more than 2^31 stretches, and devices before 9.0
