@@ -19,6 +19,7 @@
 #include "common/fragment.cuh"
 #include "common/layout.cuh"
 #include "common/ptx.cuh"
+#include "common/vectors.cuh"
 
 namespace grout {
 
@@ -174,29 +175,6 @@ template <class Plan, class T, class L> GROUT_HD bool is_aligned_source(Plan, co
 }
 
 namespace detail {
-// 16 bytes, `shift` bytes (0..15) into the 32 bytes low, high.
-GROUT_DEVICE void shift_words(uint32_t (&out)[4], const uint32_t (&low)[4], const uint32_t (&high)[4], uint32_t shift) {
-  const bool by_two = shift & 8, by_one = shift & 4;
-  const uint32_t bits = shift % 4 * 8;
-  const uint32_t w[8] = {low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]};
-  uint32_t t[6], u[5];
-#pragma unroll
-  for (int i = 0; i < 6; ++i) t[i] = by_two ? w[i + 2] : w[i];
-#pragma unroll
-  for (int i = 0; i < 5; ++i) u[i] = by_one ? t[i + 1] : t[i];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) out[i] = ptx::funnel_shift_right(u[i], u[i + 1], bits);
-}
-
-// Zeros all but the first `valid` of a vector's V elements.
-template <int V> GROUT_DEVICE void keep_front(uint32_t (&words)[4], int valid) {
-  constexpr int kPerWord = V / 4;
-#pragma unroll
-  for (int w = 0; w < 4; ++w) {
-    if (valid <= w * kPerWord) words[w] = 0;
-    else if (kPerWord == 2 && valid == w * kPerWord + 1) words[w] &= 0xffffu;
-  }
-}
 template <class T> GROUT_HD uint32_t element_bits(T value) {
   if constexpr (sizeof(T) == 2) return uint32_t{value.bits};
   else return std::bit_cast<uint32_t>(value);

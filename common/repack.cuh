@@ -109,11 +109,6 @@ template <int Size> GROUT_HD RepackSource repack_source(const RepackOperand& o, 
   return {origin + static_cast<uintptr_t>(low * Size), origin + static_cast<uintptr_t>((high + 1) * Size), origin};
 }
 
-template <int Size> GROUT_DEVICE uint32_t repack_element(uintptr_t address) {
-  if constexpr (Size == 2) return __ldg(reinterpret_cast<const uint16_t*>(address));
-  else return __ldg(reinterpret_cast<const uint32_t*>(address));
-}
-
 // A vector on its way: two aligned words, and where in them it begins.
 struct RepackVector {
   uint32_t low[4], high[4];
@@ -130,15 +125,9 @@ GROUT_DEVICE void repack_load(RepackVector& v, const RepackSource& source, uintp
     ptx::load_global(v.high, reinterpret_cast<const void*>(word + 16) GROUT_HERE);
   } else {
     v.shift = 0;
+    load_elements<Size>(v.low, address, 0, valid);
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      v.low[w] = v.high[w] = 0;
-#pragma unroll
-      for (int i = 0; i < 4 / Size; ++i) {
-        const int element = w * (4 / Size) + i;
-        if (element < valid) v.low[w] |= repack_element<Size>(address + static_cast<uintptr_t>(element * Size)) << (8 * Size * i);
-      }
-    }
+    for (uint32_t& word : v.high) word = 0;
   }
 }
 template <int Size> GROUT_DEVICE void repack_shift(uint32_t (&words)[4], const RepackVector& v, int64_t valid) {
@@ -200,7 +189,7 @@ GROUT_DEVICE void repack_elements(const RepackOperand& o, const RepackPlan& plan
       for (int e = 0; e < kPerWord; ++e) {
         const int64_t col = c * kPerWord + e;
         if (r < o.rows && col < o.cols)
-          word[i] |= repack_element<Size>(source.origin + static_cast<uintptr_t>((r * o.row_stride + col * o.col_stride) * Size)) << (16 * e);
+          word[i] |= load_element<Size>(source.origin + static_cast<uintptr_t>((r * o.row_stride + col * o.col_stride) * Size)) << (16 * e);
       }
     }
 #pragma unroll
@@ -249,7 +238,7 @@ GROUT_DEVICE void repack_to_lines(const RepackOperand& o, const RepackPlan& plan
         word[i] = 0;
 #pragma unroll
         for (int e = 0; e < 4 / Size; ++e)
-          if (c < o.cols && r + e < o.rows) word[i] |= repack_element<Size>(address(r + e, c)) << (16 * e);
+          if (c < o.cols && r + e < o.rows) word[i] |= load_element<Size>(address(r + e, c)) << (16 * e);
       }
 #pragma unroll
       for (int i = 0; i < 8; ++i) {

@@ -4,7 +4,9 @@
 // destination. Origins may be negative or past the end. Which strides, pitches and alignments it takes is each kernel's own.
 #pragma once
 #include <string>
+#include <utility>
 
+#include "common/span.cuh"
 #include "common/store.cuh"
 
 namespace grout {
@@ -19,9 +21,20 @@ struct CropArguments {
   int64_t rows = 0, cols = 0, ld = 0;      // of the destination, which is the rectangle
 };
 
+// The same crop of the transposed source: row-major again.
+inline CropArguments crop_transposed(CropArguments g) {
+  std::swap(g.source_rows, g.source_cols);
+  std::swap(g.row_stride, g.col_stride);
+  std::swap(g.origin.row, g.origin.col);
+  std::swap(g.rows, g.cols);
+  return g;
+}
+
 // How the source is read: in vectors by all threads, or in boxes by the copy engine.
-enum class CropPath { bounded, tensor };
-constexpr const char* crop_path_name(CropPath path) { return path == CropPath::tensor ? "tensor" : "bounded"; }
+enum class CropPath { bounded, tensor, stream };
+constexpr const char* crop_path_name(CropPath path) {
+  return path == CropPath::tensor ? "tensor" : path == CropPath::stream ? "stream" : "bounded";
+}
 
 template <class T> struct CropParameters {
   const T* source;
@@ -91,23 +104,6 @@ template <class T> GROUT_DEVICE auto destination_of(const CropParameters<T>& p) 
 // ---- host -------------------------------------------------------------------------------------------------------
 
 namespace detail {
-// Addresses that a strided matrix touches, in 128 bits: strides are the caller's and may be anything.
-struct CropSpan {
-  __int128 low = 0, high = 0;
-};
-// False where the span is longer than 2^62 bytes.
-inline bool crop_span(uintptr_t base, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, size_t bytes, CropSpan& span) {
-  span.low = span.high = static_cast<__int128>(base);
-  if (rows == 0 || cols == 0) return true;
-  const __int128 reaches[] = {static_cast<__int128>(rows - 1) * row_stride, static_cast<__int128>(cols - 1) * col_stride};
-  for (const __int128 reach : reaches) {
-    if (reach > INT64_MAX / 16 || reach < -(INT64_MAX / 16)) return false;
-    (reach < 0 ? span.low : span.high) += reach * static_cast<__int128>(bytes);
-  }
-  span.high += static_cast<__int128>(bytes);
-  return true;
-}
-
 template <class T> CropParameters<T> crop_parameters(const CropArguments& g) {
   return {static_cast<const T*>(g.source), g.source_rows, g.source_cols, g.row_stride, g.col_stride, g.origin,
           static_cast<T*>(g.destination), g.rows, g.cols, g.ld};
@@ -127,11 +123,11 @@ inline Status crop_check_extents(const CropArguments& g) {
   if (g.ld < g.cols)
     return invalid("destination pitch " + text(g.ld) + " is smaller than its row of " + text(g.cols) +
                    " elements: rows would overlap");
-  detail::CropSpan span;
-  if (!detail::crop_span(0, g.source_rows, g.source_cols, g.row_stride, g.col_stride, element_bytes(g.type), span))
+  AddressSpan span;
+  if (!address_span(0, {{g.source_rows, g.row_stride}, {g.source_cols, g.col_stride}}, element_bytes(g.type), span))
     return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " + text(g.row_stride) +
                    "," + text(g.col_stride) + " exceeds 62-bit addresses");
-  if (!detail::crop_span(0, g.rows, g.cols, g.ld, 1, element_bytes(g.type), span))
+  if (!address_span(0, {{g.rows, g.ld}, {g.cols, 1}}, element_bytes(g.type), span))
     return invalid("the destination of " + text(g.rows) + " rows with pitch " + text(g.ld) + " exceeds 62-bit addresses");
   int64_t last_row, last_col;
   if (__builtin_add_overflow(g.origin.row, g.rows, &last_row) || __builtin_add_overflow(g.origin.col, g.cols, &last_col) ||
@@ -155,10 +151,10 @@ inline Status crop_check(const CropArguments& g) {
   if (to % bytes != 0 || (reads && from % bytes != 0))
     return invalid(std::string("source or destination is not aligned to its ") + element_name(g.type) + " elements");
   if (!reads) return {};
-  detail::CropSpan source, destination;
-  (void)detail::crop_span(from, g.source_rows, g.source_cols, g.row_stride, g.col_stride, bytes, source);
-  (void)detail::crop_span(to, g.rows, g.cols, g.ld, 1, bytes, destination);
-  if (destination.low < source.high && source.low < destination.high)
+  AddressSpan source, destination;
+  (void)address_span(from, {{g.source_rows, g.row_stride}, {g.source_cols, g.col_stride}}, bytes, source);
+  (void)address_span(to, {{g.rows, g.ld}, {g.cols, 1}}, bytes, destination);
+  if (source.overlaps(destination))
     return invalid("source and destination overlap: crop reads and writes in no stated order");
   return {};
 }

@@ -1,0 +1,196 @@
+// A bounded crop at memory speed, of any pitch, origin and alignment: the copy engine fetches bytes, threads put them in place.
+//
+// The lesson: tensor copies need a pitch and a start that are multiples of 16 bytes, and a matrix with an odd pitch has neither.
+// But memory is bytes. A row's stretch of any start lies within whole 16-byte words, and those the engine copies too
+// (cp.async.bulk: no tensor map, no rule but 16). The producer warp fetches words; consumer warps shift each destination vector
+// out of the two words that hold it. What a crop needs at its edges costs only the vectors that an edge cuts.
+// The rung before: copy_cluster.cuh. After: gemm/, where a ring feeds the tensor cores.
+// Run it:  ./run copy 1003 1003 --tile 1000,1000 --origin 1,1 --kernel stream
+//
+// One row, f32, the rectangle begins two columns before the source; | are multiples of 16 bytes:
+//
+//   source       |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      misaligned by three elements
+//   fetched      |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      whole words, as they lie
+//   destination  |  .   0   0   s0 | s1  s2  s3  s4 | s5  s6   ...      misaligned by one: its first vector is cut, the others not
+//
+// CONTRACT
+// shapes        crop.cuh's, for a source with column stride 1; any row stride, pitch, origin, base, of source and destination.
+// participants  warp 0: the producer, a lane for each stretch; warps 1 to 4: consumers, one vector a thread and stretch.
+//               A block does Config::stretches neighbouring stretches and ends (why: README.md, "Blocks that end").
+// memory        Config::stages stages of 2048 + 16 bytes: the words that hold a stretch, which is 128 destination vectors of a row.
+//               Global memory: bulk copies and vector loads touch only whole 16-byte words between the source's first and last
+//               valid byte; elements outside of such words are loaded one by one.
+// barriers      full[stage]: one arrival, the producer's, with the bytes it asked for, which may be none; empty[stage]: four,
+//               one of each consumer warp. Parities as in common/ring.cuh. The block's barrier publishes both and the stretches.
+// completion    a consumer warp releases a stage when all its lanes have the words in registers.
+// rejects       see crop_check.
+// verified      simulated device; assembled for sm_80 to sm_121a; run on sm_90 (H200).
+#pragma once
+#include "common/ring.cuh"
+#include "copy/copy_bounded.cuh"
+
+namespace grout {
+
+// Where one stretch lies: 128 neighbouring destination vectors of a row. Elements are counted from the stretch's first.
+struct CropStretch {
+  uintptr_t source, destination;   // of element 0; destination is a multiple of 16
+  uintptr_t fetched;               // first word that the engine brings
+  uint32_t fetched_bytes, offset;  // how much, and where in the stage: the stage begins with the word that holds `source`
+  int begin, end;                  // elements that exist in the source
+  int out_begin, out_end;          // elements that exist in the destination
+  int whole_begin, whole_end;      // vectors that lie inside both, and whose words were all fetched
+};
+
+struct CropStream {
+  static constexpr int stages = 4, stretches = 8;           // stretches of a block
+  static constexpr int vectors = 128, bytes = vectors * 16;  // of a stretch
+  static constexpr int consumers = vectors, threads = 32 + consumers;
+  struct Storage {
+    alignas(128) unsigned char words[stages][bytes + 128];  // 16 more are used
+    CropStretch stretch[stretches];
+    Ring<stages>::Storage ring;
+  };
+};
+
+// Only the size of an element counts: bits are moved as they are. Strides and extents in elements.
+struct CropStreamParameters {
+  uintptr_t source, first, last;  // of element (0, 0); whole words of the source lie in first .. last
+  int64_t source_rows, source_cols, row_stride;
+  Origin origin;
+  uintptr_t destination;
+  int64_t rows, cols, ld;
+  uint32_t across, stretches;  // stretches of a row, of the rectangle
+};
+
+// Stretch `index` of the rectangle. One thread, once: all that needs 64 bits is here, and no vector needs it again.
+template <int Size> GROUT_HD CropStretch crop_stretch(const CropStreamParameters& p, uint32_t index) {
+  constexpr int kElements = CropStream::bytes / Size, kVector = 16 / Size;
+  const int64_t row = index / p.across, source_row = p.origin.row + row;
+  const uintptr_t to = p.destination + static_cast<uintptr_t>(row * p.ld * Size);
+  const int64_t skip = int64_t{index % p.across} * CropStream::bytes - static_cast<int64_t>(to & 15);  // bytes from the row's begin
+  const int64_t col = skip / Size;  // of element 0 in the rectangle; before 0 where the row begins inside a vector
+  CropStretch s;
+  s.destination = to + static_cast<uintptr_t>(skip);
+  s.source = p.source + static_cast<uintptr_t>((source_row * p.row_stride + p.origin.col) * Size + skip);
+  s.out_begin = detail::clamp_to_vector(-col, kElements), s.out_end = detail::clamp_to_vector(p.cols - col, kElements);
+  const bool exists = source_row >= 0 && source_row < p.source_rows;
+  const int begin = detail::clamp_to_vector(-p.origin.col - col, kElements);
+  const int end = detail::clamp_to_vector(p.source_cols - p.origin.col - col, kElements);
+  s.begin = begin < s.out_begin ? s.out_begin : begin, s.end = !exists ? s.begin : end > s.out_end ? s.out_end : end;
+  if (s.end < s.begin) s.end = s.begin;
+  // The words that hold these elements, as far as all of their bytes are the source's.
+  const uintptr_t stage = s.source & ~uintptr_t{15};
+  uintptr_t low = (s.source + static_cast<uintptr_t>(s.begin * Size)) & ~uintptr_t{15};
+  uintptr_t high = (s.source + static_cast<uintptr_t>(s.end * Size) + 15) & ~uintptr_t{15};
+  if (low < p.first) low = p.first;
+  if (high > p.last) high = p.last;
+  if (s.begin == s.end || high <= low) low = high = stage;
+  s.fetched = low, s.fetched_bytes = static_cast<uint32_t>(high - low), s.offset = static_cast<uint32_t>(low - stage);
+  // A vector is whole if it needs no element outside of begin .. end, and no byte outside of low .. high.
+  const auto fetched_begin = static_cast<int>(static_cast<int64_t>(low - s.source) + (Size - 1)) / Size;
+  const auto fetched_end = static_cast<int>(static_cast<int64_t>(high - s.source)) / Size;
+  const int from = s.begin > fetched_begin ? s.begin : fetched_begin, upto = s.end < fetched_end ? s.end : fetched_end;
+  s.whole_begin = (from + kVector - 1) / kVector, s.whole_end = upto / kVector;
+  return s;
+}
+
+// Lane i fetches the words of the block's stretch i, as soon as its stage is free. One warp.
+GROUT_DEVICE void copy_stream_produce(const CropStream::Storage& shared, const Ring<CropStream::stages>& ring, int lane, int count) {
+  if (lane >= count) return;
+  const CropStretch& s = shared.stretch[lane];
+  const Ring<CropStream::stages>::Position stage = {lane % CropStream::stages, static_cast<uint32_t>(lane / CropStream::stages % 2)};
+  ring.acquire(stage);
+  ring.expect(stage, s.fetched_bytes);
+  if (s.fetched_bytes > 0)
+    ptx::cp_async_bulk_load(ptx::shared_address(shared.words[stage.stage]) + s.offset, reinterpret_cast<const void*>(s.fetched),
+                            s.fetched_bytes, ring.full_barrier(stage));
+}
+
+// A vector that an edge cuts, or whose words are not whole: elements that exist, one by one where they were not fetched.
+template <int Size> GROUT_DEVICE void copy_stream_edge(const CropStretch& s, uint32_t (&vector)[4], int index) {
+  constexpr int kElements = 16 / Size;
+  const int first = index * kElements;
+  const int begin = detail::clamp_to_vector(s.begin - first, kElements), end = detail::clamp_to_vector(s.end - first, kElements);
+  const uintptr_t source = s.source + static_cast<uintptr_t>(index * 16);
+  const uintptr_t low = source + static_cast<uintptr_t>(begin * Size), high = source + static_cast<uintptr_t>(end * Size);
+  if (begin < end && (low < s.fetched || high > s.fetched + s.fetched_bytes)) detail::load_elements<Size>(vector, source, begin, end);
+  else detail::keep_range<kElements>(vector, begin, end);
+  const int out_begin = detail::clamp_to_vector(s.out_begin - first, kElements), out_end = detail::clamp_to_vector(s.out_end - first, kElements);
+  const uintptr_t to = s.destination + static_cast<uintptr_t>(index * 16);
+  if (out_begin == 0 && out_end == kElements) ptx::store_global(reinterpret_cast<void*>(to), vector);
+  else detail::store_elements<Size>(to, vector, out_begin, out_end);
+}
+
+// The consumer warps; `thread` counts from 0 among them. Thread i makes vector i of each stretch.
+template <int Size>
+GROUT_DEVICE void copy_stream_consume(const CropStream::Storage& shared, const Ring<CropStream::stages>& ring, int thread, int count) {
+  Ring<CropStream::stages>::Position stage;
+  for (int i = 0; i < count; ++i, stage.next()) {
+    const CropStretch& s = shared.stretch[i];
+    uint32_t low[4], high[4], vector[4];
+    const uint32_t at = ptx::shared_address(shared.words[stage.stage]) + static_cast<uint32_t>(thread * 16);
+    ring.wait(stage);
+    ptx::load_shared(low, at);
+    ptx::load_shared(high, at + 16);
+    __syncwarp();  // all lanes have read the stage
+    if (thread % 32 == 0) ring.release(stage);
+    detail::shift_words(vector, low, high, static_cast<uint32_t>(s.source & 15));
+    if (thread >= s.whole_begin && thread < s.whole_end)
+      ptx::store_global(reinterpret_cast<void*>(s.destination + static_cast<uintptr_t>(thread * 16)), vector);
+    else
+      copy_stream_edge<Size>(s, vector, thread);
+  }
+}
+
+template <int Size>
+__global__ void __launch_bounds__(CropStream::threads) copy_stream_kernel(const __grid_constant__ CropStreamParameters p) {
+  auto& shared = dynamic_shared<CropStream::Storage>();
+  const Ring<CropStream::stages> ring(shared.ring);
+  const int thread = static_cast<int>(threadIdx.x);
+  const uint32_t first = blockIdx.x * CropStream::stretches, left = p.stretches - first;
+  const int count = left < CropStream::stretches ? static_cast<int>(left) : CropStream::stretches;
+  if (thread == 32) ring.init(1, CropStream::consumers / 32);
+  if (thread < count) shared.stretch[thread] = crop_stretch<Size>(p, first + static_cast<uint32_t>(thread));
+  __syncthreads();  // barriers and stretches are there
+  if (thread < 32) copy_stream_produce(shared, ring, thread, count);
+  else copy_stream_consume<Size>(shared, ring, thread - 32, count);
+}
+
+// Crops as crop() does. Sources with a column stride other than 1, rectangles of more than 2^31 stretches, and devices before 9.0
+// take the portable kernel; `path`, if given, receives which ran. Errors: those of crop.
+inline Status crop_stream(const CropArguments& g, cudaStream_t stream, CropPath* path = nullptr) {
+  if (Status status = crop_check(g); !status) return status;
+  if (g.rows == 0 || g.cols == 0) return {};
+  DeviceInfo device;
+  if (Status status = device_info(device); !status) return status;
+  const size_t size = element_bytes(g.type);
+  const auto bytes = static_cast<int64_t>(size);
+  const bool none = g.source_rows == 0 || g.source_cols == 0;
+  // Where rows begin anywhere between two multiples of 16 bytes, a row may touch one vector more.
+  const int64_t vectors = (g.cols * bytes + 15 + (detail::crop_is_wide(g) ? 0 : 15)) / 16;
+  const int64_t across = (vectors + CropStream::vectors - 1) / CropStream::vectors;
+  const bool streams = device.major >= 9 && (none || g.source_cols == 1 || g.col_stride == 1) && g.rows < (int64_t{1} << 31) / across;
+  if (path) *path = streams ? CropPath::stream : CropPath::bounded;
+  if (!streams) return crop(g, stream);
+  AddressSpan span;
+  (void)address_span(reinterpret_cast<uintptr_t>(g.source), {{g.source_rows, g.row_stride}, {g.source_cols, 1}}, size, span);
+  const auto stretches = static_cast<uint32_t>(g.rows * across);
+  const CropStreamParameters p = {.source = reinterpret_cast<uintptr_t>(g.source),
+                                  .first = (static_cast<uintptr_t>(span.low) + 15) & ~uintptr_t{15},
+                                  .last = static_cast<uintptr_t>(span.high) & ~uintptr_t{15},
+                                  .source_rows = none ? 0 : g.source_rows,
+                                  .source_cols = none ? 0 : g.source_cols,
+                                  .row_stride = g.row_stride,
+                                  .origin = g.origin,
+                                  .destination = reinterpret_cast<uintptr_t>(g.destination),
+                                  .rows = g.rows,
+                                  .cols = g.cols,
+                                  .ld = g.ld,
+                                  .across = static_cast<uint32_t>(across),
+                                  .stretches = stretches};
+  return launch(size == 2 ? &copy_stream_kernel<2> : &copy_stream_kernel<4>,
+                dim3((stretches + CropStream::stretches - 1) / CropStream::stretches), dim3(CropStream::threads),
+                sizeof(CropStream::Storage), stream, p);
+}
+
+}  // namespace grout
