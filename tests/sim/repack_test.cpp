@@ -52,7 +52,8 @@ std::string mode() {
   return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
 }
 
-// AddressSanitizer also watches the memory before the first valid byte, as far as it can: in pieces of 8 bytes.
+// AddressSanitizer also watches the memory before the first valid byte, as far as it can: in pieces of 8 bytes, and early only,
+// since for late asynchrony the simulated device keeps a copy of all memory.
 class Fence {
  public:
   explicit Fence(const RepackData& data) : data_(data) { each(&__asan_poison_memory_region); }
@@ -61,7 +62,7 @@ class Fence {
 
  private:
   void each(void (*call)(const volatile void*, size_t)) const {
-    if (call == nullptr) return;
+    if (call == nullptr || sim::options().asynchrony == sim::Asynchrony::late) return;
     for (const auto& o : data_.operands) call(o->front(), o->front_bytes() / 8 * 8);
   }
   const RepackData& data_;
@@ -103,6 +104,7 @@ TEST_F(Repack, SeededCases) {
 // AddressSanitizer does find a read one vector before the first valid byte, or one byte behind the last.
 TEST_F(Repack, FencesAreClosed) {
   if (sim::sanitizer() != sim::Sanitizer::address) GTEST_SKIP() << "needs AddressSanitizer";
+  use(5, 1);
   RepackCase x;
   x.operands.push_back({.rows = 3, .cols = 21, .offset = 4});
   const auto read = [&](int64_t from_base) {
