@@ -344,17 +344,68 @@ inline std::string run_repack_in_groups(const RepackCase& x, int threads, size_t
   return data.verify();
 }
 
-// ---- a kernel behind the copy -----------------------------------------------------------------------------------
+// ---- kernels around the copy ------------------------------------------------------------------------------------
 
-// Writes a source, says at once that the next kernel may start; and reads a copy as soon as it may, or without waiting.
-static __global__ void repack_produce(const uint32_t* from, uint32_t* source, int64_t words) {
+// Writes the sources, says at once that the next kernel may start; and reads the copies as soon as it may, or without waiting.
+static __global__ void repack_produce(const uint32_t* from, uint32_t* sources, int64_t words) {
   ptx::griddepcontrol_launch_dependents();
   ptx::griddepcontrol_wait();
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x) source[i] = from[i];
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x) sources[i] = from[i];
 }
-template <bool Waits> __global__ void repack_consume(const uint32_t* copy, uint32_t* out, int64_t words) {
+template <bool Waits> __global__ void repack_consume(const uint32_t* copies, uint32_t* out, int64_t words) {
   if constexpr (Waits) ptx::griddepcontrol_wait();
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x) out[i] = copy[i];
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x) out[i] = copies[i];
 }
+
+// A kernel writes two sources, one repack copies both, a kernel reads the copies. One source lies by rows, the other by columns.
+class RepackChain {
+ public:
+  RepackChain(int64_t rows, int64_t cols, uint64_t seed)
+      : rows_(rows),
+        cols_(cols),
+        ld_(repack_ld<float>(cols)),
+        values_(static_cast<size_t>(2 * rows * cols)),
+        from_(values_.size() * 4),
+        sources_(values_.size() * 4),
+        copies_(static_cast<size_t>(2 * rows * ld_) * 4),
+        out_(copies_.size()) {
+    refill(seed);
+  }
+  // Other values, for another run.
+  void refill(uint64_t seed) {
+    for (size_t i = 0; i < values_.size(); ++i) values_[i] = static_cast<uint32_t>((i + seed * 977) * 2654435761u) | 1;
+    from_.upload(values_.data());
+  }
+  // `dependent`: each kernel may start before the one ahead of it has ended (compute capability 9.0 or later).
+  template <bool ConsumerWaits = true> Status enqueue(bool dependent, unsigned blocks, cudaStream_t stream) {
+    const int64_t words = rows_ * cols_;
+    const RepackOperand by_rows = {.source = sources_.data(), .rows = rows_, .cols = cols_, .row_stride = cols_, .copy = copies_.data(), .ld = ld_};
+    RepackOperand operands[] = {by_rows, by_rows};
+    operands[1].source = sources_.as<uint32_t>() + words, operands[1].row_stride = 1, operands[1].col_stride = rows_;
+    operands[1].copy = copies_.as<uint32_t>() + rows_ * ld_;
+    const LaunchShape shape = {.grid = dim3(blocks), .block = dim3(128), .programmatic = dependent};
+    if (Status status = launch(&repack_produce, shape, stream, from_.as<uint32_t>(), sources_.as<uint32_t>(), 2 * words); !status) return status;
+    if (Status status = repack(operands, ElementType::f32, stream, dependent); !status) return status;
+    return launch(&repack_consume<ConsumerWaits>, shape, stream, copies_.as<uint32_t>(), out_.as<uint32_t>(), 2 * rows_ * ld_);
+  }
+  // Is what the last kernel read all right?
+  bool right() const {
+    std::vector<uint32_t> got(out_.size() / 4);
+    out_.download(got.data());
+    bool right = true;
+    for (int64_t which = 0; which < 2; ++which)
+      for (int64_t r = 0; r < rows_; ++r)
+        for (int64_t c = 0; c < ld_; ++c) {
+          const int64_t place = which * rows_ * cols_ + (which == 0 ? r * cols_ + c : c * rows_ + r);
+          right &= got[static_cast<size_t>((which * rows_ + r) * ld_ + c)] == (c < cols_ ? values_[static_cast<size_t>(place)] : 0);
+        }
+    return right;
+  }
+
+ private:
+  int64_t rows_, cols_, ld_;
+  std::vector<uint32_t> values_;
+  DeviceBuffer from_, sources_, copies_, out_;
+};
 
 }  // namespace grout::test
