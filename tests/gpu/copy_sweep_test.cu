@@ -1,6 +1,6 @@
 // TEST_TARGET: sm_80
 // The sweep of crops and repacks: every width, every base offset and pitch of source and destination against each other, extents
-// and origins around the edges of tiles, long rows; 1,104,000 crops with each of two kernels and 574,000 repacks. Cases and
+// and origins around the edges of tiles, long rows: 1,097,190 crops with each of two kernels, and 564,928 repacks. Cases and
 // reference: tests/kernels/copy_sweep.cuh. Also repack between dependent kernels and in a graph, and matrices that 32 bits cannot
 // index.
 //
@@ -20,6 +20,7 @@ namespace grout::test {
 namespace {
 
 int64_t fraction = 1;
+static_assert(kCropCases == 1'097'190 && kRepackCases == 564'928);
 
 class CopySweep : public GpuTest {};
 
@@ -54,7 +55,7 @@ TEST_F(CopySweep, FindsWhatIsSpoilt) {
 }
 
 TEST_F(CopySweep, CropBounded) {
-  run_all("copy_bounded", kCropCases, 1'000'000,
+  run_all("copy_bounded", kCropCases, 1'097'190,
           [](SweepRunner& runner, int64_t index) {
             runner.crop(index, sweep_crop(index), [](const CropArguments& g, cudaStream_t stream) { return crop(g, stream); });
           },
@@ -63,7 +64,7 @@ TEST_F(CopySweep, CropBounded) {
 
 TEST_F(CopySweep, CropStream) {
   std::atomic<int64_t> streamed{0};
-  run_all("copy_stream", kCropCases, 1'000'000,
+  run_all("copy_stream", kCropCases, 1'097'190,
           [&](SweepRunner& runner, int64_t index) {
             runner.crop(index, sweep_crop(index), [&](const CropArguments& g, cudaStream_t stream) {
               CropPath path = CropPath::bounded;
@@ -81,7 +82,7 @@ TEST_F(CopySweep, CropStream) {
 }
 
 TEST_F(CopySweep, Repack) {
-  run_all("repack", kRepackCases, 550'000, [](SweepRunner& runner, int64_t index) { runner.repack(index, sweep_repack(index)); },
+  run_all("repack", kRepackCases, 564'928, [](SweepRunner& runner, int64_t index) { runner.repack(index, sweep_repack(index)); },
           [](int64_t index) { return describe(sweep_repack(index)); });
 }
 

@@ -312,8 +312,9 @@ template <int Size, int Threads> __global__ void __launch_bounds__(Threads + Rep
 }
 
 // Repacks the case's first operand tile by tile, by groups of `threads`; says what is wrong.
-inline std::string run_repack_in_groups(const RepackCase& x, int threads, size_t guard = 256) {
+inline std::string run_repack_in_groups(RepackCase x, int threads, size_t guard = 256) {
   constexpr unsigned kBlocks = 2;
+  x.operands.resize(1);
   const RepackData data(x, guard);
   const RepackOperand operand = data.arguments().front();
   const int size = static_cast<int>(element_bytes(x.type));
