@@ -11,9 +11,15 @@
 namespace grout {
 namespace {
 
-RepackOperand shape_of(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, int size, int64_t more_vectors = 0, int64_t batch = 1) {
+RepackOperand shape_of(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, int size,
+                       int64_t more_vectors = 0, int64_t batch = 1) {
   const int64_t vector = 16 / size;
-  return {.rows = rows, .cols = cols, .row_stride = row_stride, .col_stride = col_stride, .ld = ((cols + vector - 1) / vector + more_vectors) * vector, .batch = batch};
+  return {.rows = rows,
+          .cols = cols,
+          .row_stride = row_stride,
+          .col_stride = col_stride,
+          .ld = ((cols + vector - 1) / vector + more_vectors) * vector,
+          .batch = batch};
 }
 
 // ---- tiles --------------------------------------------------------------------------------------------------------
@@ -23,19 +29,22 @@ TEST(Plan, ModesFollowTheStrides) {
     int64_t rows, cols, row_stride, col_stride;
     RepackMode mode;
   };
-  for (const Row& row : {Row{5, 7, 7, 1, RepackMode::rows}, Row{5, 7, -9, 1, RepackMode::rows}, Row{5, 7, 1, 1, RepackMode::rows},
-                         Row{5, 7, 0, 1, RepackMode::rows}, Row{5, 1, 3, 77, RepackMode::rows}, Row{5, 7, 1, 5, RepackMode::transposed},
-                         Row{5, 7, 1, -5, RepackMode::transposed}, Row{5, 7, 1, 0, RepackMode::transposed}, Row{5, 7, 14, 2, RepackMode::elements},
-                         Row{5, 7, 7, -1, RepackMode::elements}, Row{5, 7, 0, 0, RepackMode::elements}, Row{5, 7, 3, 0, RepackMode::elements},
-                         Row{5, 7, 2, 10, RepackMode::elements_transposed}, Row{5, 7, -1, 5, RepackMode::elements_transposed},
-                         Row{5, 7, 0, 2, RepackMode::elements_transposed}, Row{1, 7, 0, 2, RepackMode::elements}})
+  for (const Row& row :
+       {Row{5, 7, 7, 1, RepackMode::rows}, Row{5, 7, -9, 1, RepackMode::rows}, Row{5, 7, 1, 1, RepackMode::rows},
+        Row{5, 7, 0, 1, RepackMode::rows}, Row{5, 1, 3, 77, RepackMode::rows}, Row{5, 7, 1, 5, RepackMode::transposed},
+        Row{5, 7, 1, -5, RepackMode::transposed}, Row{5, 7, 1, 0, RepackMode::transposed},
+        Row{5, 7, 14, 2, RepackMode::elements}, Row{5, 7, 7, -1, RepackMode::elements},
+        Row{5, 7, 0, 0, RepackMode::elements}, Row{5, 7, 3, 0, RepackMode::elements},
+        Row{5, 7, 2, 10, RepackMode::elements_transposed}, Row{5, 7, -1, 5, RepackMode::elements_transposed},
+        Row{5, 7, 0, 2, RepackMode::elements_transposed}, Row{1, 7, 0, 2, RepackMode::elements}})
     for (const int size : {2, 4})
       EXPECT_EQ(repack_plan(shape_of(row.rows, row.cols, row.row_stride, row.col_stride, size), size).mode, row.mode)
           << row.rows << "x" << row.cols << " strides " << row.row_stride << "," << row.col_stride;
 }
 
 TEST(Plan, TilesCoverEveryVectorOnce) {
-  const int64_t extents[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257, 1023, 1024, 1025, 1026, 4099};
+  const int64_t extents[] = {0,  1,  2,  3,   7,   8,   9,   15,  16,   17,   31,   32,   33,
+                             63, 64, 65, 127, 128, 129, 255, 257, 1023, 1024, 1025, 1026, 4099};
   int plans[4] = {};
   for (const int size : {2, 4})
     for (const int64_t rows : extents)
@@ -57,10 +66,12 @@ TEST(Plan, TilesCoverEveryVectorOnce) {
             const int64_t row = in_batch / plan.across * plan.tile_rows, vector = in_batch % plan.across * plan.tile_vectors;
             int64_t inside = 0;
             for (int64_t r = row; r < std::min(rows, row + plan.tile_rows); ++r)
-              for (int64_t v = vector; v < std::min(vectors, vector + plan.tile_vectors); ++v, ++inside) ++times[static_cast<size_t>((b * rows + r) * vectors + v)];
+              for (int64_t v = vector; v < std::min(vectors, vector + plan.tile_vectors); ++v, ++inside)
+                ++times[static_cast<size_t>((b * rows + r) * vectors + v)];
             ASSERT_GT(inside, 0) << "tile " << tile << " of " << rows << "x" << cols << " has nothing to do";
           }
-          ASSERT_TRUE(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; })) << rows << "x" << cols << ", kind " << kind << ", size " << size;
+          ASSERT_TRUE(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }))
+              << rows << "x" << cols << ", kind " << kind << ", size " << size;
           if (plan.tiles > 0) ++plans[static_cast<int>(plan.mode)];
         }
   for (const int n : plans) EXPECT_GT(n, 600);
@@ -106,7 +117,8 @@ TEST(Chunks, AreApart) {
 int ways(const std::vector<uint32_t>& bytes, int width) {
   std::set<uint32_t> in_bank[32];
   for (const uint32_t byte : bytes)
-    for (int w = 0; w < width; w += 4) in_bank[(byte + static_cast<uint32_t>(w)) / 4 % 32].insert(byte + static_cast<uint32_t>(w));
+    for (int w = 0; w < width; w += 4)
+      in_bank[(byte + static_cast<uint32_t>(w)) / 4 % 32].insert(byte + static_cast<uint32_t>(w));
   size_t most = 0;
   for (const auto& words : in_bank) most = std::max(most, words.size());
   return static_cast<int>(most);
@@ -150,7 +162,8 @@ template <class Place> int worst_word_read(Place place) {  // lane 8 w + j reads
     for (int chunk = 0; chunk < 8; ++chunk)
       for (int i = 0; i < 4; ++i) {
         std::vector<uint32_t> access;
-        for (int lane = 0; lane < 32; ++lane) access.push_back(place(first + 4 * (lane % 8) + i, chunk) + static_cast<uint32_t>(lane / 8 * 4));
+        for (int lane = 0; lane < 32; ++lane)
+          access.push_back(place(first + 4 * (lane % 8) + i, chunk) + static_cast<uint32_t>(lane / 8 * 4));
         worst = std::max(worst, ways(access, 4));
       }
   return worst;

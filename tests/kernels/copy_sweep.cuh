@@ -70,18 +70,33 @@ struct SweepCrop {
 };
 
 inline constexpr int kCropEdgeRows[] = {0, 1, 2, 40, 63, 64, 65, 127, 128, 129, 31};
-inline constexpr int kCropEdgeCols[] = {1, 31, 32, 33, 40, 63, 64, 65, 127, 128, 129};  // a tile has 64 columns of 2 bytes, or 32
-inline constexpr int kCropLongCols[] = {255, 256, 257, 511, 512, 513, 519, 1009, 1016, 1023, 1024, 1025, 1026, 2047, 2048, 2049};
+inline constexpr int kCropEdgeCols[] = {1,  31, 32,  33,  40, 63,
+                                        64, 65, 127, 128, 129};  // a tile has 64 columns of 2 bytes, or 32
+inline constexpr int kCropLongCols[] = {255,  256,  257,  511,  512,  513,  519,  1009,
+                                        1016, 1023, 1024, 1025, 1026, 2047, 2048, 2049};
 inline constexpr int kCropOrigins = 15;  // of an axis: see sweep_crop_origin
 inline constexpr int64_t kCropAlignments = 2 * 41 * 9 * 9 * 10 * 10;                      // size, columns, offsets, pitches
 inline constexpr int64_t kCropEdges = 2 * 11 * 11 * kCropOrigins * kCropOrigins * 7;      // size, extents, origins, repeated
-inline constexpr int64_t kCropLong = 2 * 16 * 9 * 9 * 10 * 2;                             // size, columns, offsets, pitch, repeated
+inline constexpr int64_t kCropLong = 2 * 16 * 9 * 9 * 10 * 2;  // size, columns, offsets, pitch, repeated
 inline constexpr int64_t kCropCases = kCropAlignments + kCropEdges + kCropLong;
 
 // Origins of an axis: around a tile before the source and around its end, on both sides of a short source, and far away.
 inline int64_t sweep_crop_origin(int which, int64_t tile, int64_t extent, int64_t rectangle) {
-  const int64_t origins[kCropOrigins] = {0,          1,      -1,         -tile + 1,  -tile, -tile - 1,          extent - 1,          extent,
-                                         extent + 1, -2, tile, extent - tile, -rectangle, int64_t{1} << 40, -(int64_t{1} << 32) - 1};
+  const int64_t origins[kCropOrigins] = {0,
+                                         1,
+                                         -1,
+                                         -tile + 1,
+                                         -tile,
+                                         -tile - 1,
+                                         extent - 1,
+                                         extent,
+                                         extent + 1,
+                                         -2,
+                                         tile,
+                                         extent - tile,
+                                         -rectangle,
+                                         int64_t{1} << 40,
+                                         -(int64_t{1} << 32) - 1};
   return origins[which];
 }
 
@@ -96,7 +111,8 @@ inline SweepCrop sweep_crop(int64_t index) {
     pad = digits.take(10), pad_out = digits.take(10);
     x.rows = dice.roll(14);
     x.source_rows = dice.roll(8) == 0 ? dice.roll(3) : std::max<int64_t>(0, x.rows + dice.roll(7) - 3);
-    const int64_t source_cols[] = {x.cols, x.cols, x.cols + 9, std::max<int64_t>(0, x.cols - dice.roll(9)), dice.roll(41), x.cols + dice.roll(9)};
+    const int64_t source_cols[] = {
+        x.cols, x.cols, x.cols + 9, std::max<int64_t>(0, x.cols - dice.roll(9)), dice.roll(41), x.cols + dice.roll(9)};
     x.source_cols = dice.roll(source_cols);
     x.origin.row = dice.roll(3) == 0 ? dice.roll(9) - 4 : 0;
     const int64_t origins[] = {0, 0, dice.roll(9), -dice.roll(9), dice.roll(41) - 20, x.source_cols - dice.roll(9)};
@@ -109,18 +125,27 @@ inline SweepCrop sweep_crop(int64_t index) {
     const int64_t source_rows[] = {x.rows, x.rows + 1, 3, dice.roll(kCropEdgeRows)};
     const int64_t source_cols[] = {x.cols, x.cols + 1, 5, dice.roll(kCropEdgeCols)};
     x.source_rows = dice.roll(source_rows), x.source_cols = dice.roll(source_cols);
-    x.origin = {sweep_crop_origin(row_origin, 64, x.source_rows, x.rows), sweep_crop_origin(col_origin, 128 / x.size, x.source_cols, x.cols)};
+    x.origin = {sweep_crop_origin(row_origin, 64, x.source_rows, x.rows),
+                sweep_crop_origin(col_origin, 128 / x.size, x.source_cols, x.cols)};
     x.source_offset = dice.roll(9), x.offset = dice.roll(9), pad = dice.roll(10), pad_out = dice.roll(10);
   } else {
     SweepDigits digits(index - kCropAlignments - kCropEdges);
     x.size = 2 << digits.take(2);
-    x.cols = digits.take(kCropLongCols), x.source_offset = digits.take(9), x.offset = digits.take(9), pad_out = digits.take(10);
+    x.cols = digits.take(kCropLongCols), x.source_offset = digits.take(9), x.offset = digits.take(9),
+    pad_out = digits.take(10);
     x.rows = 1 + dice.roll(9), pad = dice.roll(10);
     x.source_rows = std::max<int64_t>(1, x.rows + dice.roll(4) - 2);
     const int64_t source_cols[] = {x.cols, x.cols, x.cols + 9, x.cols - dice.roll(9), dice.roll(kCropLongCols), 1};
     x.source_cols = dice.roll(source_cols);
     x.origin.row = dice.roll(4) == 0 ? dice.roll(9) - 4 : 0;
-    const int64_t origins[] = {0, dice.roll(9), -dice.roll(9), -x.cols / 2, -x.cols + dice.roll(9), x.source_cols / 2, x.source_cols - dice.roll(9), -1024};
+    const int64_t origins[] = {0,
+                               dice.roll(9),
+                               -dice.roll(9),
+                               -x.cols / 2,
+                               -x.cols + dice.roll(9),
+                               x.source_cols / 2,
+                               x.source_cols - dice.roll(9),
+                               -1024};
     x.origin.col = dice.roll(origins);
   }
   if (dice.roll(4) == 0) pad = pad_out = 0;  // rows without a gap
@@ -137,10 +162,13 @@ inline SweepCrop sweep_crop(int64_t index) {
 
 inline std::string describe(const SweepCrop& x) {
   char text[240];
-  std::snprintf(text, sizeof text, "%d-byte elements, source %lldx%lld strides %lld,%lld offset %d, origin %lld,%lld, rectangle %lldx%lld pitch %lld offset %d",
-                x.size, static_cast<long long>(x.source_rows), static_cast<long long>(x.source_cols), static_cast<long long>(x.row_stride),
-                static_cast<long long>(x.col_stride), x.source_offset, static_cast<long long>(x.origin.row), static_cast<long long>(x.origin.col),
-                static_cast<long long>(x.rows), static_cast<long long>(x.cols), static_cast<long long>(x.ld), x.offset);
+  std::snprintf(text, sizeof text,
+                "%d-byte elements, source %lldx%lld strides %lld,%lld offset %d, origin %lld,%lld, rectangle %lldx%lld "
+                "pitch %lld offset %d",
+                x.size, static_cast<long long>(x.source_rows), static_cast<long long>(x.source_cols),
+                static_cast<long long>(x.row_stride), static_cast<long long>(x.col_stride), x.source_offset,
+                static_cast<long long>(x.origin.row), static_cast<long long>(x.origin.col), static_cast<long long>(x.rows),
+                static_cast<long long>(x.cols), static_cast<long long>(x.ld), x.offset);
   return text;
 }
 
@@ -149,7 +177,8 @@ inline std::string describe(const SweepCrop& x) {
 // A copy begins at a multiple of 16 bytes.
 struct SweepRepack {
   int size = 2;
-  int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 1, ld = 0, batch = 1, source_batch_stride = 0, copy_batch_stride = 0;
+  int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 1, ld = 0, batch = 1, source_batch_stride = 0,
+          copy_batch_stride = 0;
   int source_offset = 0;
 };
 
@@ -159,15 +188,17 @@ struct SweepStrides {
   int along, across;
 };
 inline constexpr SweepStrides kSweepStrides[] = {
-    {false, 1, 1}, {false, 1, -1}, {false, 1, 0}, {false, 1, 3}, {true, 1, 1}, {true, 1, -1}, {true, 1, 0}, {true, 1, 3},
-    {false, 2, 1}, {false, 3, -1}, {false, -1, 1}, {false, 0, 1}, {true, 2, 1}, {true, 3, -1}, {true, -1, 1}, {false, 0, 0}};
+    {false, 1, 1},  {false, 1, -1}, {false, 1, 0}, {false, 1, 3}, {false, 1, -3}, {true, 1, 1},
+    {true, 1, -1},  {true, 1, 0},   {true, 1, 3},  {true, 1, -3}, {false, 2, 1},  {false, 3, -1},
+    {false, -1, 1}, {false, 0, 1},  {true, 2, 1},  {true, 3, -1}, {true, -1, 1},  {false, 0, 0}};
 inline constexpr int kRepackEdgeExtents[] = {1, 33, 40, 63, 64, 65, 127, 128, 129};
 inline constexpr int kRepackLongExtents[] = {1023, 1024, 1025, 1026};
 inline constexpr int kRepackOtherExtents[] = {1, 2, 7, 8, 9, 33, 63, 64, 65, 129};
-inline constexpr int64_t kRepackAlignments = 2 * 41 * 16 * 9 * 10 * 3;  // size, columns, strides, offset, pitch, repeated
-inline constexpr int64_t kRepackEdgeCases = 2 * 9 * 9 * 16 * 9 * 8;     // size, extents, strides, offset, repeated
-inline constexpr int64_t kRepackLong = 2 * 4 * 10 * 2 * 16 * 9;         // size, extents, which is long, strides, offset
-inline constexpr int64_t kRepackLargest = 2 * 4 * 4 * 16 * 2;           // size, both long, strides, aligned or not
+static_assert(std::size(kSweepStrides) == 18);
+inline constexpr int64_t kRepackAlignments = 2 * 41 * 18 * 9 * 10 * 3;  // size, columns, strides, offset, pitch, repeated
+inline constexpr int64_t kRepackEdgeCases = 2 * 9 * 9 * 18 * 9 * 8;     // size, extents, strides, offset, repeated
+inline constexpr int64_t kRepackLong = 2 * 4 * 10 * 2 * 18 * 9;         // size, extents, which is long, strides, offset
+inline constexpr int64_t kRepackLargest = 2 * 4 * 4 * 18 * 2;           // size, both long, strides, aligned or not
 inline constexpr int64_t kRepackCases = kRepackAlignments + kRepackEdgeCases + kRepackLong + kRepackLargest;
 
 inline SweepRepack sweep_repack(int64_t index) {
@@ -203,22 +234,27 @@ inline SweepRepack sweep_repack(int64_t index) {
   const int64_t vector = 16 / x.size;
   const int more[] = {0, 0, 0, 1, 2, 6};
   x.ld = ((x.cols + vector - 1) / vector + dice.roll(more)) * vector;
-  const int64_t pitch = std::max<int64_t>(strides.by_columns ? x.rows : x.cols, 1) * std::max(std::abs(strides.along), 1) + pad;
+  const int64_t pitch =
+      std::max<int64_t>(strides.by_columns ? x.rows : x.cols, 1) * std::max(std::abs(strides.along), 1) + pad;
   x.row_stride = strides.across == 1 ? pitch : strides.across == -1 ? -pitch : strides.across;
   x.col_stride = strides.along;
   if (strides.by_columns) std::swap(x.row_stride, x.col_stride);
-  const int64_t matrix = std::max<int64_t>(x.rows - 1, 0) * std::abs(x.row_stride) + std::max<int64_t>(x.cols - 1, 0) * std::abs(x.col_stride) + 1;
+  const int64_t matrix = std::max<int64_t>(x.rows - 1, 0) * std::abs(x.row_stride) +
+                         std::max<int64_t>(x.cols - 1, 0) * std::abs(x.col_stride) + 1;
   const int64_t copy = x.rows * x.ld;
-  const int64_t source_strides[] = {matrix, matrix + pad, -matrix, 0, 1}, copy_strides[] = {copy, copy + 3 * vector, -copy, -copy - vector};
+  const int64_t source_strides[] = {matrix, matrix + pad, -matrix, 0, 1},
+                copy_strides[] = {copy, copy + 3 * vector, -copy, -copy - vector};
   x.source_batch_stride = dice.roll(source_strides), x.copy_batch_stride = dice.roll(copy_strides);
   return x;
 }
 
 inline std::string describe(const SweepRepack& x) {
   char text[240];
-  std::snprintf(text, sizeof text, "%d-byte elements, %lldx%lld strides %lld,%lld offset %d, pitch %lld, batch %lld strides %lld to %lld", x.size,
-                static_cast<long long>(x.rows), static_cast<long long>(x.cols), static_cast<long long>(x.row_stride), static_cast<long long>(x.col_stride),
-                x.source_offset, static_cast<long long>(x.ld), static_cast<long long>(x.batch), static_cast<long long>(x.source_batch_stride),
+  std::snprintf(text, sizeof text,
+                "%d-byte elements, %lldx%lld strides %lld,%lld offset %d, pitch %lld, batch %lld strides %lld to %lld",
+                x.size, static_cast<long long>(x.rows), static_cast<long long>(x.cols), static_cast<long long>(x.row_stride),
+                static_cast<long long>(x.col_stride), x.source_offset, static_cast<long long>(x.ld),
+                static_cast<long long>(x.batch), static_cast<long long>(x.source_batch_stride),
                 static_cast<long long>(x.copy_batch_stride));
   return text;
 }
@@ -232,7 +268,8 @@ struct SweepVerdict {
   unsigned long long checked, wrong, first_case, first_element;  // cases; elements; the first case with one, and one of its
 };
 
-template <class U> GROUT_DEVICE void sweep_compare(U& got, U expected, SweepVerdict* verdict, int64_t index, int64_t element) {
+template <class U>
+GROUT_DEVICE void sweep_compare(U& got, U expected, SweepVerdict* verdict, int64_t index, int64_t element) {
   constexpr auto kUntouched = static_cast<U>(0x7f7f7f7fu);
   if (got != expected) {
     atomicAdd(&verdict->wrong, 1ull);
@@ -281,7 +318,10 @@ template <class U> __global__ void sweep_check_repack(const SweepRepackCheck p) 
       const int64_t place = i - p.at - batch * x.copy_batch_stride;
       if (place < 0 || place >= x.rows * x.ld) continue;
       const int64_t row = place / x.ld, col = place % x.ld;
-      expected = col < x.cols ? static_cast<const U*>(p.source)[batch * x.source_batch_stride + row * x.row_stride + col * x.col_stride] : U{0};
+      expected =
+          col < x.cols
+              ? static_cast<const U*>(p.source)[batch * x.source_batch_stride + row * x.row_stride + col * x.col_stride]
+              : U{0};
     }
     sweep_compare(static_cast<U*>(p.memory)[i], expected, p.verdict, p.index, i - p.at);
   }
@@ -299,8 +339,10 @@ class SweepSource {
   // The element (0, 0) of a matrix whose first valid element lies `offset` elements behind a multiple of 256 bytes.
   const void* place(std::initializer_list<std::pair<int64_t, int64_t>> extents_and_strides, int offset, int size) const {
     int64_t low = 0, high = 0;
-    for (const auto& [extent, stride] : extents_and_strides) (stride < 0 ? low : high) += std::max<int64_t>(extent - 1, 0) * stride;
-    if ((high - low + 1 + offset) * size + 256 > static_cast<int64_t>(device_.size())) throw std::runtime_error("the sweep's source is too small");
+    for (const auto& [extent, stride] : extents_and_strides)
+      (stride < 0 ? low : high) += std::max<int64_t>(extent - 1, 0) * stride;
+    if ((high - low + 1 + offset) * size + 256 > static_cast<int64_t>(device_.size()))
+      throw std::runtime_error("the sweep's source is too small");
     return device_.as<unsigned char>() + 256 + (offset - low) * size;
   }
   bool unchanged() const {
@@ -317,7 +359,8 @@ class SweepSource {
 // Runs cases on a stream of its own, into a destination of its own.
 class SweepRunner {
  public:
-  SweepRunner(const SweepSource& source, size_t bytes) : source_(source), destination_(bytes), verdict_(sizeof(SweepVerdict)) {
+  SweepRunner(const SweepSource& source, size_t bytes)
+      : source_(source), destination_(bytes), verdict_(sizeof(SweepVerdict)) {
     require_success(cudaStreamCreate(&stream_), "cudaStreamCreate");
     require_success(cudaMemset(destination_.data(), kSweepPoison, bytes), "cudaMemset");
     const SweepVerdict none = {0, 0, ~0ull, 0};
@@ -339,23 +382,26 @@ class SweepRunner {
     require(kernel(g, stream_), index, describe(x));
     disturb(spoil);
     const SweepCropCheck check = {x, g.source, destination_.data(), elements, at, index, verdict_.as<SweepVerdict>()};
-    require(launch(x.size == 2 ? &sweep_check_crop<uint16_t> : &sweep_check_crop<uint32_t>, blocks(elements), dim3(256), 0, stream_, check), index,
-            describe(x));
+    require(launch(x.size == 2 ? &sweep_check_crop<uint16_t> : &sweep_check_crop<uint32_t>, blocks(elements), dim3(256), 0,
+                   stream_, check),
+            index, describe(x));
   }
   void repack(int64_t index, const SweepRepack& x, int64_t spoil = -1) {
     const ElementType type = x.size == 4 ? ElementType::f32 : index % 2 ? ElementType::f16 : ElementType::bf16;
     RepackOperand o;
     o.rows = x.rows, o.cols = x.cols, o.row_stride = x.row_stride, o.col_stride = x.col_stride, o.ld = x.ld;
     o.batch = x.batch, o.source_batch_stride = x.source_batch_stride, o.copy_batch_stride = x.copy_batch_stride;
-    o.source = source_.place({{x.rows, x.row_stride}, {x.cols, x.col_stride}, {x.batch, x.source_batch_stride}}, x.source_offset, x.size);
+    o.source = source_.place({{x.rows, x.row_stride}, {x.cols, x.col_stride}, {x.batch, x.source_batch_stride}},
+                             x.source_offset, x.size);
     const int64_t reach = (x.batch - 1) * x.copy_batch_stride, at = kSweepGuard / x.size + (reach < 0 ? -reach : 0);
     const int64_t elements = at + (reach > 0 ? reach : 0) + x.rows * x.ld + kSweepGuard / x.size;
     o.copy = room(elements, x.size) + at * x.size;
     require(grout::repack({&o, 1}, type, stream_), index, describe(x));
     disturb(spoil);
     const SweepRepackCheck check = {x, o.source, destination_.data(), elements, at, index, verdict_.as<SweepVerdict>()};
-    require(launch(x.size == 2 ? &sweep_check_repack<uint16_t> : &sweep_check_repack<uint32_t>, blocks(elements), dim3(256), 0, stream_, check), index,
-            describe(x));
+    require(launch(x.size == 2 ? &sweep_check_repack<uint16_t> : &sweep_check_repack<uint32_t>, blocks(elements), dim3(256),
+                   0, stream_, check),
+            index, describe(x));
   }
 
   SweepVerdict finish() {
@@ -374,7 +420,8 @@ class SweepRunner {
  private:
   static dim3 blocks(int64_t elements) { return dim3(static_cast<unsigned>(std::clamp<int64_t>(elements / 2048, 1, 512))); }
   unsigned char* room(int64_t elements, int size) const {
-    if (elements * size > static_cast<int64_t>(destination_.size())) throw std::runtime_error("the sweep's destination is too small");
+    if (elements * size > static_cast<int64_t>(destination_.size()))
+      throw std::runtime_error("the sweep's destination is too small");
     return destination_.as<unsigned char>();
   }
   void disturb(int64_t byte) {
@@ -400,7 +447,8 @@ struct Sweep {
 // Runs `total` of `count` cases, spread over all, in `workers` host threads and streams. run(runner, index) enqueues one;
 // describe_case(index) names it.
 template <class Run, class Describe>
-Sweep sweep(int64_t total, int64_t count, int workers, const SweepSource& source, size_t bytes, Run run, Describe describe_case) {
+Sweep sweep(int64_t total, int64_t count, int workers, const SweepSource& source, size_t bytes, Run run,
+            Describe describe_case) {
   constexpr int64_t kChunk = 1024;
   Sweep all;
   std::atomic<int64_t> next{0};
@@ -414,11 +462,13 @@ Sweep sweep(int64_t total, int64_t count, int workers, const SweepSource& source
       const SweepVerdict verdict = runner.finish();
       const bool untouched = runner.untouched();
       const std::lock_guard lock(mutex);
-      all.enqueued += enqueued, all.checked += static_cast<int64_t>(verdict.checked), all.wrong += static_cast<int64_t>(verdict.wrong);
+      all.enqueued += enqueued, all.checked += static_cast<int64_t>(verdict.checked),
+          all.wrong += static_cast<int64_t>(verdict.wrong);
       if (verdict.wrong > 0)
-        all.messages.push_back("case " + std::to_string(verdict.first_case) + ": " + describe_case(static_cast<int64_t>(verdict.first_case)) + ": element " +
-                               std::to_string(static_cast<int64_t>(verdict.first_element)) + " of the destination's memory; " +
-                               std::to_string(verdict.wrong) + " wrong elements in all");
+        all.messages.push_back("case " + std::to_string(verdict.first_case) + ": " +
+                               describe_case(static_cast<int64_t>(verdict.first_case)) + ": element " +
+                               std::to_string(static_cast<int64_t>(verdict.first_element)) +
+                               " of the destination's memory; " + std::to_string(verdict.wrong) + " wrong elements in all");
       if (!untouched) all.messages.push_back("memory that no case looks at was written");
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex);
@@ -435,7 +485,8 @@ Sweep sweep(int64_t total, int64_t count, int workers, const SweepSource& source
 inline constexpr size_t kSweepSourceBytes = size_t{20} << 20, kSweepBytes = size_t{6} << 20;  // for all cases
 
 // The sweep's own test: what it says of some cases, of which one's destination and the guard band behind another's were spoilt.
-inline SweepVerdict sweep_with_two_spoilt(const SweepSource& source, size_t bytes, int64_t first_spoilt, int64_t second_spoilt) {
+inline SweepVerdict sweep_with_two_spoilt(const SweepSource& source, size_t bytes, int64_t first_spoilt,
+                                          int64_t second_spoilt) {
   SweepRunner runner(source, bytes);
   for (int64_t i = 0; i < 40; ++i) {
     const int64_t index = kRepackAlignments + i;

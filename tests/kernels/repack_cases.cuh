@@ -14,7 +14,7 @@
 namespace grout::test {
 
 // How a source lies in memory. `along` is the step between neighbours of a stored line, `across` that between lines: times the
-// line's length plus the pad where it is a multiple of it (1, -1), else itself (0, and 3: lines overlap).
+// line's length plus the pad where it is 1 or -1, else itself (0, and 3 and -3: lines overlap).
 struct RepackStrides {
   const char* name;
   bool by_columns;
@@ -25,10 +25,12 @@ inline constexpr RepackStrides kRepackStrides[] = {
     {"rows upwards", false, 1, -1},
     {"one row", false, 1, 0},
     {"rows that overlap", false, 1, 3},
+    {"rows that overlap, upwards", false, 1, -3},
     {"columns", true, 1, 1},
     {"columns leftwards", true, 1, -1},
     {"one column", true, 1, 0},
     {"columns that overlap", true, 1, 3},
+    {"columns that overlap, leftwards", true, 1, -3},
     {"every second of a row", false, 2, 1},
     {"every third of a row, upwards", false, 3, -1},
     {"mirrored rows", false, -1, 1},
@@ -38,7 +40,8 @@ inline constexpr RepackStrides kRepackStrides[] = {
     {"mirrored columns", true, -1, 1},
     {"one element", false, 0, 0},
 };
-inline constexpr const char* kRepackBatches[] = {"one", "compact", "padded", "backwards", "repeated"};  // repeated: of the source
+inline constexpr const char* kRepackBatches[] = {"one", "compact", "padded", "backwards",
+                                                 "repeated"};  // repeated: of the source
 
 struct RepackOperandCase {
   int64_t rows = 1, cols = 1, pad = 0, offset = 0;  // elements; offset: of the first valid one after a multiple of 256 bytes
@@ -68,12 +71,14 @@ struct RepackCase {
 };
 
 inline std::string describe(const RepackCase& x) {
-  std::string all = std::string(element_name(x.type)) + ", seed " + std::to_string(x.seed) + ", schedule " + std::to_string(x.schedule);
+  std::string all =
+      std::string(element_name(x.type)) + ", seed " + std::to_string(x.seed) + ", schedule " + std::to_string(x.schedule);
   const auto text = [](int64_t value) { return std::to_string(value); };
   for (const RepackOperandCase& o : x.operands)
-    all += "; " + text(o.rows) + "x" + text(o.cols) + " " + kRepackStrides[o.strides].name + " pad " + text(o.pad) + " offset " +
-           text(o.offset) + " (strides " + text(o.row_stride()) + "," + text(o.col_stride()) + "), batch " + text(o.batch) + " " +
-           kRepackBatches[o.batches] + " to " + kRepackBatches[o.copy_batches] + ", rows longer by " + text(o.vectors) + " vectors";
+    all += "; " + text(o.rows) + "x" + text(o.cols) + " " + kRepackStrides[o.strides].name + " pad " + text(o.pad) +
+           " offset " + text(o.offset) + " (strides " + text(o.row_stride()) + "," + text(o.col_stride()) + "), batch " +
+           text(o.batch) + " " + kRepackBatches[o.batches] + " to " + kRepackBatches[o.copy_batches] + ", rows longer by " +
+           text(o.vectors) + " vectors";
   return all;
 }
 
@@ -103,7 +108,8 @@ class RepackOperandData {
     for (int64_t b = 0; b < shape_.batch; ++b)
       for (int64_t r = 0; r < shape_.rows; ++r)
         for (int64_t c = 0; c < shape_.ld; ++c) {
-          unsigned char* to = &expected[static_cast<size_t>(b * shape_.copy_batch_stride + r * shape_.ld + c - copy_low_) * size_];
+          unsigned char* to =
+              &expected[static_cast<size_t>(b * shape_.copy_batch_stride + r * shape_.ld + c - copy_low_) * size_];
           if (c < shape_.cols) std::memcpy(to, &source_[place(b, r, c)], size_);
           else std::memset(to, 0, size_);
         }
@@ -124,16 +130,20 @@ class RepackOperandData {
 
  private:
   size_t place(int64_t b, int64_t r, int64_t c) const {
-    return static_cast<size_t>(b * shape_.source_batch_stride + r * shape_.row_stride + c * shape_.col_stride - source_low_) * size_;
+    return static_cast<size_t>(b * shape_.source_batch_stride + r * shape_.row_stride + c * shape_.col_stride -
+                               source_low_) *
+           size_;
   }
   void prepare(uint64_t seed) {
     const int64_t vector = 16 / static_cast<int64_t>(size_);
     shape_.rows = x_.rows, shape_.cols = x_.cols, shape_.batch = x_.batch;
     shape_.row_stride = x_.row_stride(), shape_.col_stride = x_.col_stride();
     shape_.ld = ((x_.cols + vector - 1) / vector + x_.vectors) * vector;
-    const int64_t steps[] = {std::max<int64_t>(x_.rows - 1, 0) * shape_.row_stride, std::max<int64_t>(x_.cols - 1, 0) * shape_.col_stride};
+    const int64_t steps[] = {std::max<int64_t>(x_.rows - 1, 0) * shape_.row_stride,
+                             std::max<int64_t>(x_.cols - 1, 0) * shape_.col_stride};
     const int64_t matrix = std::abs(steps[0]) + std::abs(steps[1]) + 1, copy = x_.rows * shape_.ld;
-    const int64_t strides[] = {0, matrix, matrix + 3, -matrix - 1, 0}, copy_strides[] = {0, copy, copy + 2 * vector, -copy - vector};
+    const int64_t strides[] = {0, matrix, matrix + 3, -matrix - 1, 0},
+                  copy_strides[] = {0, copy, copy + 2 * vector, -copy - vector};
     shape_.source_batch_stride = strides[x_.batches], shape_.copy_batch_stride = copy_strides[x_.copy_batches];
     const auto hull = [&](int64_t& low, std::initializer_list<int64_t> reaches) {
       int64_t high = 0;
@@ -142,7 +152,8 @@ class RepackOperandData {
     };
     const int64_t more = x_.batch - 1;
     const bool none = x_.rows == 0 || x_.batch == 0;
-    if (!none && x_.cols > 0) source_.assign(hull(source_low_, {steps[0], steps[1], more * shape_.source_batch_stride}), kPoison);
+    if (!none && x_.cols > 0)
+      source_.assign(hull(source_low_, {steps[0], steps[1], more * shape_.source_batch_stride}), kPoison);
     if (!none && shape_.ld > 0) before_.assign(hull(copy_low_, {copy - 1, more * shape_.copy_batch_stride}), kOutputPadding);
     for (int64_t b = 0; b < x_.batch; ++b)
       for (int64_t r = 0; r < x_.rows; ++r)
@@ -150,7 +161,8 @@ class RepackOperandData {
           const size_t at = place(b, r, c);
           uint64_t bits = (at + 1) * 0x9e3779b97f4a7c15u + seed * 0xd1342543de82ef95u;
           bits = (bits ^ (bits >> 31)) * 0xbf58476d1ce4e5b9u >> 20;
-          const uint32_t value = 1 + static_cast<uint32_t>(bits % (size_ == 2 ? 0xfffeu - 1 : 0xfffffffeu - 1));  // not 0, not poison
+          const uint32_t value =
+              1 + static_cast<uint32_t>(bits % (size_ == 2 ? 0xfffeu - 1 : 0xfffffffeu - 1));  // not 0, not poison
           std::memcpy(&source_[at], &value, size_);
         }
   }
@@ -178,7 +190,8 @@ struct RepackData {
   }
   std::string verify() const {
     for (size_t i = 0; i < operands.size(); ++i)
-      if (const std::string wrong = operands[i]->verify(describe(x) + ": operand " + std::to_string(i)); !wrong.empty()) return wrong;
+      if (const std::string wrong = operands[i]->verify(describe(x) + ": operand " + std::to_string(i)); !wrong.empty())
+        return wrong;
     return "";
   }
 };
@@ -187,7 +200,8 @@ struct RepackData {
 inline std::string run_repack(const RepackCase& x, size_t guard = 256, bool programmatic = false) {
   const RepackData data(x, guard);
   const std::vector<RepackOperand> arguments = data.arguments();
-  if (const Status status = repack(arguments, x.type, nullptr, programmatic); !status) return describe(x) + ": " + status.message;
+  if (const Status status = repack(arguments, x.type, nullptr, programmatic); !status)
+    return describe(x) + ": " + status.message;
   return data.verify();
 }
 
@@ -197,9 +211,9 @@ inline constexpr int64_t kRepackEdges[] = {63, 64, 65, 127, 128, 129, 1023, 1024
 inline std::vector<RepackCase> repack_cases(int count, uint64_t seed, int64_t largest = INT64_MAX) {
   std::mt19937_64 random(seed);
   Deck small_rows(41, random), small_cols(41, random), edge_rows(10, random), edge_cols(10, random), which_rows(3, random),
-      which_cols(3, random), strides(static_cast<int>(std::size(kRepackStrides)), random), pad(10, random), offset(9, random),
-      batch(5, random), batches(4, random), copy_batches(3, random), vectors(6, random), type(3, random), both(4, random),
-      schedule(10, random);
+      which_cols(3, random), strides(static_cast<int>(std::size(kRepackStrides)), random), pad(10, random),
+      offset(9, random), batch(5, random), batches(4, random), copy_batches(3, random), vectors(6, random), type(3, random),
+      both(4, random), schedule(10, random);
   std::vector<RepackCase> cases;
   for (int i = 0; i < count; ++i) {
     RepackCase x;
@@ -225,7 +239,10 @@ inline std::vector<RepackCase> repack_cases(int count, uint64_t seed, int64_t la
 }
 
 constexpr const char* repack_mode_name(RepackMode mode) {
-  return mode == RepackMode::rows ? "rows" : mode == RepackMode::transposed ? "transposed" : mode == RepackMode::elements ? "elements" : "elements transposed";
+  return mode == RepackMode::rows         ? "rows"
+         : mode == RepackMode::transposed ? "transposed"
+         : mode == RepackMode::elements   ? "elements"
+                                          : "elements transposed";
 }
 
 inline void expect_repack_factors(FactorCounts& f) {
@@ -244,7 +261,8 @@ inline void expect_repack_factors(FactorCounts& f) {
   f.expect<int64_t>("matrices", {0, 1, 2, 3});
   f.expect<const char*>("type", {"bf16", "f16", "f32"});
   f.expect<int>("operands", {1, 2});
-  for (const RepackMode mode : {RepackMode::rows, RepackMode::transposed, RepackMode::elements, RepackMode::elements_transposed})
+  for (const RepackMode mode :
+       {RepackMode::rows, RepackMode::transposed, RepackMode::elements, RepackMode::elements_transposed})
     f.expect<const char*>("mode", {repack_mode_name(mode)});
   f.expect<const char*>("two operands", {"of one mode", "of different modes"});
 }
@@ -254,8 +272,10 @@ inline void count_repack_factors(FactorCounts& f, const RepackCase& x, const std
     const RepackOperandCase& o = x.operands[i];
     modes.push_back(repack_plan(arguments[i], static_cast<int>(element_bytes(x.type))).mode);
     f.count("rows", o.rows), f.count("cols", o.cols), f.count("strides", kRepackStrides[o.strides].name);
-    f.count("batch", kRepackBatches[o.batches]), f.count("copies", kRepackBatches[o.copy_batches]), f.count("matrices", o.batch);
-    f.count("pitch +", o.pad), f.count("offset", o.offset), f.count("longer by", o.vectors), f.count("mode", repack_mode_name(modes.back()));
+    f.count("batch", kRepackBatches[o.batches]), f.count("copies", kRepackBatches[o.copy_batches]),
+        f.count("matrices", o.batch);
+    f.count("pitch +", o.pad), f.count("offset", o.offset), f.count("longer by", o.vectors),
+        f.count("mode", repack_mode_name(modes.back()));
   }
   f.count("type", element_name(x.type)), f.count("operands", static_cast<int>(modes.size()));
   if (modes.size() == 2) f.count("two operands", modes[0] == modes[1] ? "of one mode" : "of different modes");
@@ -273,13 +293,15 @@ struct RepackGroupRequest {
 };
 
 struct RepackGroupBlock {
-  static constexpr int before = 64, after = 32, turns = 5;  // threads in front of the group and behind it, which are the others
+  static constexpr int before = 64, after = 32,
+                       turns = 5;  // threads in front of the group and behind it, which are the others
   static constexpr int others = before + after;
   static constexpr int head = 384, tail = 128;  // bytes of theirs around the group's, which start at an odd multiple of 128
   static constexpr int shared_bytes = head + kRepackSharedBytes + tail, words = (head + tail) / 4;
 };
 
-template <int Size, int Threads> __global__ void __launch_bounds__(Threads + RepackGroupBlock::others) repack_in_group(const RepackGroupRequest p) {
+template <int Size, int Threads>
+__global__ void __launch_bounds__(Threads + RepackGroupBlock::others) repack_in_group(const RepackGroupRequest p) {
   using Block = RepackGroupBlock;
   auto* bytes = &dynamic_shared<unsigned char>();
   const int thread = static_cast<int>(threadIdx.x) - Block::before;
@@ -307,7 +329,8 @@ template <int Size, int Threads> __global__ void __launch_bounds__(Threads + Rep
     for (int w = other, i = 0; w < Block::words; w += Block::others, ++i) *word_of(w) = moved[i];
   }
   for (int w = other; w < Block::words; w += Block::others)
-    if (*word_of(w) != static_cast<uint32_t>((w + Block::turns) % Block::words)) atomicAdd(p.verdict + 2 * blockIdx.x + 1, 1u);
+    if (*word_of(w) != static_cast<uint32_t>((w + Block::turns) % Block::words))
+      atomicAdd(p.verdict + 2 * blockIdx.x + 1, 1u);
   if (other == 0) atomicAdd(p.verdict + 2 * blockIdx.x, static_cast<unsigned>(Block::turns));
 }
 
@@ -351,11 +374,13 @@ inline std::string run_repack_in_groups(RepackCase x, int threads, size_t guard 
 static __global__ void repack_produce(const uint32_t* from, uint32_t* sources, int64_t words) {
   ptx::griddepcontrol_launch_dependents();
   ptx::griddepcontrol_wait();
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x) sources[i] = from[i];
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x)
+    sources[i] = from[i];
 }
 template <bool Waits> __global__ void repack_consume(const uint32_t* copies, uint32_t* out, int64_t words) {
   if constexpr (Waits) ptx::griddepcontrol_wait();
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x) out[i] = copies[i];
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words; i += int64_t{gridDim.x} * blockDim.x)
+    out[i] = copies[i];
 }
 
 // A kernel writes two sources, one repack copies both, a kernel reads the copies. One source lies by rows, the other by columns.
@@ -380,14 +405,18 @@ class RepackChain {
   // `dependent`: each kernel may start before the one ahead of it has ended (compute capability 9.0 or later).
   template <bool ConsumerWaits = true> Status enqueue(bool dependent, unsigned blocks, cudaStream_t stream) {
     const int64_t words = rows_ * cols_;
-    const RepackOperand by_rows = {.source = sources_.data(), .rows = rows_, .cols = cols_, .row_stride = cols_, .copy = copies_.data(), .ld = ld_};
+    const RepackOperand by_rows = {
+        .source = sources_.data(), .rows = rows_, .cols = cols_, .row_stride = cols_, .copy = copies_.data(), .ld = ld_};
     RepackOperand operands[] = {by_rows, by_rows};
     operands[1].source = sources_.as<uint32_t>() + words, operands[1].row_stride = 1, operands[1].col_stride = rows_;
     operands[1].copy = copies_.as<uint32_t>() + rows_ * ld_;
     const LaunchShape shape = {.grid = dim3(blocks), .block = dim3(128), .programmatic = dependent};
-    if (Status status = launch(&repack_produce, shape, stream, from_.as<uint32_t>(), sources_.as<uint32_t>(), 2 * words); !status) return status;
+    if (Status status = launch(&repack_produce, shape, stream, from_.as<uint32_t>(), sources_.as<uint32_t>(), 2 * words);
+        !status)
+      return status;
     if (Status status = repack(operands, ElementType::f32, stream, dependent); !status) return status;
-    return launch(&repack_consume<ConsumerWaits>, shape, stream, copies_.as<uint32_t>(), out_.as<uint32_t>(), 2 * rows_ * ld_);
+    return launch(&repack_consume<ConsumerWaits>, shape, stream, copies_.as<uint32_t>(), out_.as<uint32_t>(),
+                  2 * rows_ * ld_);
   }
   // Is what the last kernel read all right?
   bool right() const {
@@ -398,7 +427,8 @@ class RepackChain {
       for (int64_t r = 0; r < rows_; ++r)
         for (int64_t c = 0; c < ld_; ++c) {
           const int64_t place = which * rows_ * cols_ + (which == 0 ? r * cols_ + c : c * rows_ + r);
-          right &= got[static_cast<size_t>((which * rows_ + r) * ld_ + c)] == (c < cols_ ? values_[static_cast<size_t>(place)] : 0);
+          right &= got[static_cast<size_t>((which * rows_ + r) * ld_ + c)] ==
+                   (c < cols_ ? values_[static_cast<size_t>(place)] : 0);
         }
     return right;
   }

@@ -40,21 +40,14 @@ CropKernel stream_kernel() {
 
 // ---- the sweep ----------------------------------------------------------------------------------------------------
 
-void judge(const Sweep& all, int64_t expected) {
-  EXPECT_EQ(all.enqueued, expected);
-  EXPECT_EQ(all.checked, expected);
-  EXPECT_EQ(all.wrong, 0);
-  for (const std::string& message : all.messages) ADD_FAILURE() << message << ", " << mode();
-}
-int64_t sample(int64_t cases) { return thread_sanitizer() ? 20 : cases; }
-
 // Little memory, since the simulated device keeps a copy of it at each launch of a kernel that lets others start early.
 constexpr size_t kSourceBytes = 1 << 20, kBytes = 1 << 19;
 bool is_small(const SweepRepack& x) { return x.rows * x.cols <= 20'000; }
 
 TEST_F(CopySweep, FindsWhatIsSpoilt) {
   const SweepSource source(kSourceBytes);
-  const SweepVerdict none = sweep_with_two_spoilt(source, kBytes, -1, -1), two = sweep_with_two_spoilt(source, kBytes, 30, 12);
+  const SweepVerdict none = sweep_with_two_spoilt(source, kBytes, -1, -1),
+                     two = sweep_with_two_spoilt(source, kBytes, 30, 12);
   EXPECT_EQ(none.checked, 40u);
   EXPECT_EQ(none.wrong, 0u);
   EXPECT_EQ(two.checked, 40u);
@@ -62,15 +55,17 @@ TEST_F(CopySweep, FindsWhatIsSpoilt) {
   EXPECT_EQ(two.first_case, static_cast<unsigned long long>(kRepackAlignments + 12));
 }
 
-// 300 cases under each schedule, other ones each time. run(runner, index) enqueues one.
+// Some hundred cases under each schedule, other ones each time. run(runner, index) enqueues one.
 template <class Run, class Describe> void sample(int64_t count, Run run, Describe describe_case) {
   const SweepSource source(kSourceBytes);
   const int schedules = thread_sanitizer() ? 3 : 10;
-  const int64_t cases = thread_sanitizer() ? 20 : 300;
+  const int64_t cases = thread_sanitizer() ? 20 : sim::sanitizer() == sim::Sanitizer::address ? 100 : 300;
   for (int schedule = 0; schedule < schedules; ++schedule) {
     use(schedule, static_cast<uint64_t>(schedule));
     const int64_t first = sweep_spread(schedule * cases, count);
-    const Sweep all = sweep(cases, count, 1, source, kBytes, [&](SweepRunner& runner, int64_t index) { run(runner, (index + first) % count); }, describe_case);
+    const Sweep all = sweep(
+        cases, count, 1, source, kBytes, [&](SweepRunner& runner, int64_t index) { run(runner, (index + first) % count); },
+        describe_case);
     EXPECT_EQ(all.enqueued, cases);
     EXPECT_EQ(all.checked, cases);
     EXPECT_EQ(all.wrong, 0);
@@ -79,8 +74,12 @@ template <class Run, class Describe> void sample(int64_t count, Run run, Describ
 }
 
 TEST_F(CopySweep, CropBounded) {
-  sample(kCropCases, [](SweepRunner& runner, int64_t index) { runner.crop(index, sweep_crop(index), [](const CropArguments& g, cudaStream_t stream) { return crop(g, stream); }); },
-         [](int64_t index) { return describe(sweep_crop(index)); });
+  sample(
+      kCropCases,
+      [](SweepRunner& runner, int64_t index) {
+        runner.crop(index, sweep_crop(index), [](const CropArguments& g, cudaStream_t stream) { return crop(g, stream); });
+      },
+      [](int64_t index) { return describe(sweep_crop(index)); });
 }
 TEST_F(CopySweep, CropStream) {
   int64_t streamed = 0, all = 0;
@@ -130,12 +129,16 @@ TEST_F(CopySweep, OriginsBeforeTheSource) {
   for (const CropKernel& kernel : {bounded_kernel(), stream_kernel()})
     for (const ElementType type : {ElementType::bf16, ElementType::f32}) {
       const int64_t tile_rows = 64, tile_cols = 128 / static_cast<int64_t>(element_bytes(type)), stretch = 16 * tile_cols;
-      for (const int64_t row : {int64_t{0}, int64_t{-1}, -tile_rows + 1, -tile_rows, -tile_rows - 1, INT64_MIN / 2, int64_t{41}})
-        for (const int64_t col : {int64_t{0}, int64_t{-1}, -tile_cols + 1, -tile_cols, -tile_cols - 1, -stretch + 1, -stretch, -stretch - 1, INT64_MIN / 2, int64_t{41}}) {
+      for (const int64_t row :
+           {int64_t{0}, int64_t{-1}, -tile_rows + 1, -tile_rows, -tile_rows - 1, INT64_MIN / 2, int64_t{41}})
+        for (const int64_t col : {int64_t{0}, int64_t{-1}, -tile_cols + 1, -tile_cols, -tile_cols - 1, -stretch + 1,
+                                  -stretch, -stretch - 1, INT64_MIN / 2, int64_t{41}}) {
           CropCase x;
           x.g.type = type, x.g.source_rows = x.g.source_cols = 41, x.g.row_stride = 41 + ran % 3;
-          x.g.origin = {row, col}, x.g.rows = 71, x.g.cols = col <= -stretch + 1 ? stretch + 9 : tile_cols + 9, x.g.ld = x.g.cols + ran % 4;
-          x.misalignment = static_cast<size_t>(ran % 9) * element_bytes(type), x.misalignment_out = static_cast<size_t>(ran % 5) * element_bytes(type);
+          x.g.origin = {row, col}, x.g.rows = 71, x.g.cols = col <= -stretch + 1 ? stretch + 9 : tile_cols + 9,
+          x.g.ld = x.g.cols + ran % 4;
+          x.misalignment = static_cast<size_t>(ran % 9) * element_bytes(type),
+          x.misalignment_out = static_cast<size_t>(ran % 5) * element_bytes(type);
           use(ran % 10, static_cast<uint64_t>(ran));
           ASSERT_EQ(run_crop(x, guard(), kernel), "") << mode();
           ++ran;
@@ -153,7 +156,8 @@ TEST_F(CopySweep, FloatRowsOf129) {
         for (const size_t misalignment : {0, 4, 8, 12}) {
           CropCase x;
           x.g.type = ElementType::f32, x.g.source_rows = 33, x.g.source_cols = 129, x.g.row_stride = pitch;
-          x.g.rows = 33, x.g.cols = 129, x.g.ld = pitch_out, x.misalignment = misalignment, x.misalignment_out = (misalignment * 3) % 16;
+          x.g.rows = 33, x.g.cols = 129, x.g.ld = pitch_out, x.misalignment = misalignment,
+          x.misalignment_out = (misalignment * 3) % 16;
           ASSERT_EQ(run_crop(x, guard(), kernel), "");
         }
 }
