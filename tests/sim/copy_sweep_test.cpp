@@ -4,6 +4,7 @@
 
 #include "tests/kernels/copy_sweep.cuh"
 #include "tests/kernels/crop_cases.cuh"
+#include "tests/sim/fence.h"
 
 namespace grout::test {
 namespace {
@@ -117,6 +118,49 @@ TEST_F(CopySweep, SeededStreams) {
   std::printf("%d crops, %d of them streamed\n", ran, streamed);
   EXPECT_GE(ran, least);
   EXPECT_GE(streamed * 2, ran);
+}
+
+// Whole words are read only where all of their bytes are the source's: not the word that the first element shares with what lies
+// before it, nor the one that the last element shares with what lies behind.
+TEST_F(CopySweep, ReadsNothingAroundTheSource) {
+  if (thread_sanitizer()) GTEST_SKIP() << "ThreadSanitizer runs the seeded cases only";
+  constexpr int64_t kRows = 5, kCols = 77, kOutRows = 7, kOutCols = 90;
+  int ran = 0;
+  for (const CropKernel& kernel : {bounded_kernel(), stream_kernel()})
+    for (const ElementType type : {ElementType::bf16, ElementType::f32})
+      for (const size_t misalignment : {8, 12})
+        for (const int64_t pitch : {77, 79, -77, -80})
+          for (const int64_t col : {0, 1, -3, -4, 8}) {
+            use(5 + ran % 5, static_cast<uint64_t>(ran));
+            const size_t size = element_bytes(type);
+            const int64_t low = pitch < 0 ? (kRows - 1) * pitch : 0;
+            std::vector<unsigned char> source(static_cast<size_t>((kRows - 1) * std::abs(pitch) + kCols) * size),
+                got(kOutRows * kOutCols * size);
+            for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<unsigned char>(1 + i * 7 % 251);
+            DeviceBuffer from(source.size(), misalignment, kPoison, 0), out(got.size(), 0, kOutputPadding, 0);
+            from.upload(source.data());
+            CropArguments g;
+            g.type = type, g.source = from.as<unsigned char>() - low * static_cast<int64_t>(size);
+            g.source_rows = kRows, g.source_cols = kCols, g.row_stride = pitch, g.origin = {-1, col};
+            g.destination = out.data(), g.rows = kOutRows, g.cols = g.ld = kOutCols;
+            {
+              const Fence front(from.as<unsigned char>() - misalignment, misalignment);
+              CropPath path;
+              const Status status = kernel.crop(g, path);
+              ASSERT_TRUE(status) << kernel.name << ", pitch " << pitch << ", column " << col << ": " << status.message;
+            }
+            out.download(got.data());
+            for (int64_t r = 0; r < kOutRows; ++r)
+              for (int64_t c = 0; c < kOutCols; ++c) {
+                const bool exists = r - 1 >= 0 && r - 1 < kRows && c + col >= 0 && c + col < kCols;
+                const unsigned char zeros[4] = {};
+                const auto* expected = exists ? &source[static_cast<size_t>((r - 1) * pitch + c + col - low) * size] : zeros;
+                ASSERT_EQ(std::memcmp(&got[static_cast<size_t>(r * kOutCols + c) * size], expected, size), 0)
+                    << kernel.name << ", pitch " << pitch << ", column " << col << ": " << r << "," << c;
+              }
+            ++ran;
+          }
+  EXPECT_EQ(ran, 2 * 2 * 2 * 4 * 5);
 }
 
 // ---- cases of public reports --------------------------------------------------------------------------------------

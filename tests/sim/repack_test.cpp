@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/kernels/repack_cases.cuh"
+#include "tests/sim/fence.h"
 
 // ThreadSanitizer's hooks: its reports are counted here, and fail a test, not the process.
 static std::atomic<int> race_reports{0};
@@ -13,12 +14,6 @@ extern "C" const char* __tsan_default_options() {
   return "exitcode=0:suppress_equal_addresses=0";
 }
 extern "C" void __tsan_on_report(void*) { ++race_reports; }
-
-// AddressSanitizer's; null without it.
-extern "C" {
-__attribute__((weak)) void __asan_poison_memory_region(const volatile void* address, size_t bytes);
-__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
-}
 
 namespace grout::test {
 namespace {
@@ -52,21 +47,12 @@ std::string mode() {
   return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
 }
 
-// AddressSanitizer also watches the memory before the first valid byte, as far as it can: in pieces of 8 bytes, and early only,
-// since for late asynchrony the simulated device keeps a copy of all memory.
-class Fence {
- public:
-  explicit Fence(const RepackData& data) : data_(data) { each(&__asan_poison_memory_region); }
-  ~Fence() { each(&__asan_unpoison_memory_region); }
-  Fence(const Fence&) = delete;
-
- private:
-  void each(void (*call)(const volatile void*, size_t)) const {
-    if (call == nullptr || sim::options().asynchrony == sim::Asynchrony::late) return;
-    for (const auto& o : data_.operands) call(o->front(), o->front_bytes() / 8 * 8);
-  }
-  const RepackData& data_;
-};
+// The memory before the first valid byte of each source.
+std::vector<std::unique_ptr<Fence>> fences(const RepackData& data) {
+  std::vector<std::unique_ptr<Fence>> all;
+  for (const auto& o : data.operands) all.push_back(std::make_unique<Fence>(o->front(), o->front_bytes()));
+  return all;
+}
 
 TEST_F(Repack, SeededCases) {
   const int cases = thread_sanitizer() ? 24 : 2460, least = thread_sanitizer() ? 20 : 2400;
@@ -78,7 +64,7 @@ TEST_F(Repack, SeededCases) {
     const RepackData data(x, guard());
     const std::vector<RepackOperand> arguments = data.arguments();
     {
-      const Fence fence(data);
+      const auto closed = fences(data);
       const Status status = repack(arguments, x.type, nullptr);
       ASSERT_TRUE(status) << describe(x) << ": " << status.message;
     }
@@ -109,7 +95,7 @@ TEST_F(Repack, FencesAreClosed) {
   x.operands.push_back({.rows = 3, .cols = 21, .offset = 4});
   const auto read = [&](int64_t from_base) {
     const RepackData data(x, 0);
-    const Fence fence(data);
+    const auto closed = fences(data);
     const volatile unsigned char* base = static_cast<const unsigned char*>(data.arguments()[0].source);
     return static_cast<int>(base[from_base]);
   };
