@@ -99,6 +99,10 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
                     barrier->offset, ": phase ", barrier->phase, ", ", barrier->count - barrier->pending, " of ",
                     barrier->count, " arrivals, ", barrier->tx, " bytes outstanding");
       }
+      if (thread.warp->cluster_waits) {
+        what = text("barrier.cluster.wait at ", thread.where, " where ", block.scheduler->cluster_barrier.arrived,
+                    " of the ", block.scheduler->alive(), " threads of the cluster that have not exited have arrived");
+      }
       for (const Group& group : thread.warp->groups) {
         if (!(group.arrived >> thread.lane & 1)) continue;
         what = text(name(group.op), " at ", thread.where, " for lanes ", Lanes{group.mask & ~group.arrived},
