@@ -19,6 +19,10 @@ struct CropArguments {
   int64_t rows = 0, cols = 0, ld = 0;      // of the destination, which is the rectangle
 };
 
+// How the source is read: in vectors by all threads, or in boxes by the copy engine.
+enum class CropPath { bounded, tensor };
+constexpr const char* crop_path_name(CropPath path) { return path == CropPath::tensor ? "tensor" : "bounded"; }
+
 template <class T> struct CropParameters {
   const T* source;
   int64_t source_rows, source_cols, row_stride, col_stride;

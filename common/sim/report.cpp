@@ -32,13 +32,6 @@ std::string ranges(const std::vector<unsigned>& sorted) {
   return result;
 }
 
-Report paragraph(const LaunchContext& launch, Thread& self, Report::Kind kind, const Loc& where,
-                 const std::string& what, const char* rule) {
-  return Report(kind,
-                text(name(kind), " in ", in_block(launch, *self.block), ", thread ", self.number, " (warp ",
-                     self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule, "."));
-}
-
 }  // namespace
 
 void append(std::string& text, std::string_view part) {
@@ -69,15 +62,22 @@ void append(std::string& text, const Loc& where) {
   text += sim::text(where.file_name(), ":", where.line(), " (", function, ")");
 }
 
+Report paragraph(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule) {
+  return Report(kind, text(name(kind), " in ", in_block(self.block->scheduler->launch(), *self.block), ", thread ", self.number,
+                           " (warp ", self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule,
+                           "."));
+}
+
 void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule) {
   Scheduler& scheduler = *self.block->scheduler;
-  Report report = paragraph(scheduler.launch(), self, kind, where, what, rule);
+  Report report = paragraph(self, kind, where, what, rule);
   std::string().swap(what);  // this frame is never left
   scheduler.fail(std::move(report));
 }
 
 Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
   std::string result;
+  bool bytes = false;
   for (const Block& block : blocks) {
     std::map<std::string, std::vector<unsigned>> waiting;  // what for -> threads
     std::vector<unsigned> exited;
@@ -92,6 +92,12 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
         const Barrier& barrier = block.barriers[thread.barrier];
         what = text(name(barrier.op), " ", thread.barrier, " at ", thread.where, " where ", barrier.arrived, " of ",
                     barrier.expected, " threads have arrived");
+      }
+      if (const MBarrier* barrier = thread.mbarrier) {
+        bytes = true;
+        what = text("mbarrier.try_wait parity ", barrier->phase & 1, " at ", thread.where, ", barrier at shared offset ",
+                    barrier->offset, ": phase ", barrier->phase, ", ", barrier->count - barrier->pending, " of ",
+                    barrier->count, " arrivals, ", barrier->tx, " bytes outstanding");
       }
       for (const Group& group : thread.warp->groups) {
         if (!(group.arrived >> thread.lane & 1)) continue;
@@ -112,6 +118,10 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
     append(result, ".");
   }
   append(result, " Rule: every thread that a barrier or a collective counts on comes to it, and in the same order.");
+  if (bytes) {
+    append(result, " A phase of an mbarrier also needs exactly the bytes that it expects, and a thread waits for the current "
+                   "phase or the one before.");
+  }
   return Report(Report::Kind::deadlock, result);
 }
 

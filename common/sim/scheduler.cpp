@@ -56,6 +56,11 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   vector_stores += other.vector_stores;
   ldmatrix += other.ldmatrix;
   mma += other.mma;
+  bulk_loads += other.bulk_loads;
+  bulk_stores += other.bulk_stores;
+  tensor_loads += other.tensor_loads;
+  tensor_stores += other.tensor_stores;
+  mbarrier_phases += other.mbarrier_phases;
   cluster_barriers += other.cluster_barriers;
   cluster_loads += other.cluster_loads;
   cluster_stores += other.cluster_stores;
@@ -116,6 +121,7 @@ Scheduler::Scheduler(LaunchContext& launch) : launch_(launch) {}
 
 Scheduler::~Scheduler() {
   for (Fiber* fiber : retired_) FiberPool::give(fiber);
+  for (void* engine : retired_engines_) __tsan_destroy_fiber(engine);
 }
 
 void Scheduler::run(std::uint64_t first, unsigned count) {
@@ -123,13 +129,18 @@ void Scheduler::run(std::uint64_t first, unsigned count) {
   while (alive_ > 0) {
     Thread* thread = next();
     if (!thread) {
-      // Nothing can run. An engine of asynchronous operations would deliver one here, and only then.
+      if (engine.deliver(report_)) {
+        if (report_) break;
+        continue;
+      }
       report_ = deadlock(launch_, blocks_);
       break;
     }
     ++statistics.switches;
     switch_fiber(main_, *thread->fiber);
     if (report_) break;
+  }
+  while (!report_ && engine.deliver(report_)) {
   }
   finish();
   if (report_) throw Report(*report_);
@@ -144,6 +155,7 @@ void Scheduler::start(std::uint64_t first, unsigned count) {
   ready_.reset(count * warps, launch_.options.schedule, launch_.options.seed * 0x9e3779b9u + first);
   alive_ = count * size;
   cluster_barrier = {};
+  engine.reset(launch_.options, launch_.options.seed * 0x9e3779b9u + first);
   statistics.blocks += count;
   statistics.threads += alive_;
   for (unsigned i = 0; i < count; ++i) {
@@ -165,6 +177,8 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
   block.index = {unsigned(index % grid.x), unsigned(index / grid.x % grid.y), unsigned(index / grid.x / grid.y)};
   block.alive = block.size;
   std::fill_n(block.barriers, kBarriers, Barrier{});
+  block.mbarriers.clear();
+  block.async_image.reset();
 
   // Guard bands around it: 0xFF as well, so that a stray read gives NaN and a stray write shows.
   const std::size_t total = launch_.shared_bytes + 2 * kGuard + kSharedAlignment;
@@ -202,6 +216,10 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
     thread.barrier = -1;
     thread.copies.clear();
     thread.committed = 0;
+    thread.mbarrier = nullptr;
+    thread.stores.clear();
+    thread.store_groups = 0;
+    thread.waits_for_stores = false;
     thread.fiber = FiberPool::take(launch_.options.stack_bytes);
     thread.fiber->prepare(thread_main);
     if (tsan::on()) {
@@ -212,7 +230,9 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
 }
 
 void Scheduler::finish() {
+  engine.clear();
   for (Thread& thread : threads_) {
+    retire_engine(thread);
     if (thread.fiber->scopes) FiberPool::abandon(thread.fiber, &launch_.finished);
     const bool keep = tsan::on() && retired_.size() < kMaxRetired / launch_.workers && !report_;
     if (keep) {
@@ -238,6 +258,20 @@ void Scheduler::finish() {
       retired_sync_.push_back(std::move(block.sync));
     }
   }
+}
+
+void Scheduler::retire_engine(Thread& thread) {
+  if (!thread.engine) return;
+  {
+    OnEngine engine(thread, nullptr);
+    tsan::release(&launch_.finished);
+  }
+  if (retired_engines_.size() < kMaxRetired / launch_.workers && !report_) {
+    retired_engines_.push_back(thread.engine);
+  } else {
+    __tsan_destroy_fiber(thread.engine);
+  }
+  thread.engine = nullptr;
 }
 
 /// Makes the next ready thread the current one; null, and nobody is, if no thread is ready.
@@ -285,6 +319,8 @@ void Scheduler::thread_main(boost::context::detail::transfer_t transfer) {
     if (!thrown.empty())
       sim::fail(self, Report::Kind::misuse, self.where, std::move(thrown), "device code cannot throw");
     check_copies_at_exit(self);
+    check_stores_at_exit(self);
+    check_mbarriers_at_exit(self);
     leave_warp(self);
     --scheduler.alive_;
     leave_cluster(self);

@@ -103,6 +103,9 @@ struct Statistics {
   std::uint64_t cp_async_filled = 0;    ///< of those: fewer source bytes than destination bytes
   std::uint64_t vector_stores = 0;      ///< st.global, st.shared of 4 to 16 bytes (ptx::store_*), each thread's counted
   std::uint64_t ldmatrix = 0, mma = 0;  ///< warp-wide instructions
+  std::uint64_t bulk_loads = 0, bulk_stores = 0;      ///< cp.async.bulk to shared memory (also of a neighbour); from it
+  std::uint64_t tensor_loads = 0, tensor_stores = 0;  ///< cp.async.bulk.tensor
+  std::uint64_t mbarrier_phases = 0;                  ///< completed
   std::uint64_t cluster_barriers = 0;   ///< completed phases of cluster barriers
   std::uint64_t cluster_loads = 0, cluster_stores = 0;  ///< ld, st of shared::cluster, each thread's counted
   Statistics& operator+=(const Statistics& other);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/sim/engine.h"
 #include "common/sim/fiber.h"
 #include "common/sim/schedule.h"
 #include "common/sim/sim.h"
@@ -96,6 +97,11 @@ struct Thread {
   int barrier = -1;               // >= 0: its warp waits at this block barrier
   std::vector<AsyncCopy> copies;  // issued, not completed, in order
   unsigned committed = 0;         // groups of them
+  const MBarrier* mbarrier = nullptr;          // that it waits at
+  std::vector<std::shared_ptr<Copy>> stores;   // bulk stores, not known to be written, in order
+  unsigned store_groups = 0;                   // committed
+  bool waits_for_stores = false;
+  void* engine = nullptr;  // ThreadSanitizer's fiber of the engine as it works for this thread
 };
 
 struct Warp {
@@ -145,6 +151,9 @@ struct Block {
   std::size_t shared_bytes;
   Barrier barriers[kBarriers];
   std::unique_ptr<unsigned char[]> shared_memory;  // guard, data, guard
+  std::unique_ptr<unsigned char[]> async_image;    // shared memory as the engine sees it, once that is of interest
+  std::map<std::uint32_t, MBarrier> mbarriers;     // by their offset in shared memory
+  unsigned mbarrier_inits = 0;
   std::unique_ptr<SyncAddresses> sync;
 };
 
@@ -170,11 +179,13 @@ class Scheduler {
   unsigned alive() const { return alive_; }  // threads of the cluster that have not exited
   Statistics statistics;
   ClusterBarrier cluster_barrier;
+  Engine engine;
 
  private:
   void start(std::uint64_t first, unsigned count);
   void start_block(Block& block, std::uint64_t index);
   void finish();
+  void retire_engine(Thread& thread);
   void leave(Thread& self, bool ends);
   Thread* next();
   static void thread_main(boost::context::detail::transfer_t transfer);
@@ -189,6 +200,7 @@ class Scheduler {
   char started_ = 0;  // sanitizer: a thread begins after what its OS thread did, which learns nothing from other blocks
   std::optional<Report> report_;
   std::vector<Fiber*> retired_;  // sanitizer: kept until the launch ends
+  std::vector<void*> retired_engines_;
   std::vector<std::unique_ptr<SyncAddresses>> retired_sync_;
   std::vector<std::unique_ptr<unsigned char[]>> retired_shared_;
 };
@@ -275,7 +287,9 @@ std::string text(const Parts&... parts) {
   return result;
 }
 
-/// Ends the launch: `what` happened in `self` at `where`; `rule` is what it broke.
+/// The report that `what` happened in `self` at `where`; `rule` is what it broke.
+Report paragraph(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule);
+/// Ends the launch with that: `what` happened in `self` at `where`; `rule` is what it broke.
 [[noreturn]] void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule);
 Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks);
 /// A plain store hit the guard band of the shared memory, `offset` bytes from its begin.
