@@ -23,9 +23,9 @@
 namespace grout {
 
 template <class T, int Stages> struct CopyRing {
-  static_assert(Stages >= 1 && Stages <= 6, "copy_ring: 1 to 6 stages of 8 KB, so that 4 blocks fit a multiprocessor");
+  static_assert(Stages >= 1 && Stages <= 6, "copy_ring: 1 to 6 stages of 8 KB, so that 3 blocks fit a multiprocessor");
   static constexpr int rows = 64, cols = 128 / sizeof(T), stages = Stages, consumers = 128, threads = 32 + consumers;
-  static constexpr int blocks_per_sm = 4;
+  static constexpr int blocks_per_sm = 3;
   using Layout = decltype(row_major(shape(Int<rows>{}, Int<cols>{})));
   using Tiles = CropTiles<rows, cols>;
   struct Storage {
@@ -66,7 +66,7 @@ GROUT_DEVICE void copy_ring_consume(const CropParameters<T>& p, typename Config:
 }
 
 template <class T, int Stages, bool Wide>
-__global__ void __launch_bounds__(CopyRing<T, Stages>::threads)
+__global__ void __launch_bounds__(CopyRing<T, Stages>::threads, CopyRing<T, Stages>::blocks_per_sm)
     copy_ring_kernel(const __grid_constant__ TensorMap source, const CropParameters<T> p) {
   using Config = CopyRing<T, Stages>;
   auto& shared = dynamic_shared<typename Config::Storage>();

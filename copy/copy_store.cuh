@@ -26,7 +26,7 @@ namespace grout {
 
 template <class T> struct CopyStore {
   static constexpr int rows = 64, cols = 128 / sizeof(T), stages = 4, buffers = 2, consumers = 128, threads = 32 + consumers;
-  static constexpr int blocks_per_sm = 4;
+  static constexpr int blocks_per_sm = 3;
   using Tiles = CropTiles<rows, cols>;
   using Vectors = VectorTiled<rows, cols, 1, 16 / sizeof(T), consumers>;
   struct Storage {
@@ -72,7 +72,7 @@ GROUT_DEVICE void copy_store_consume(const TensorMap& destination, const CropPar
 }
 
 template <class T>
-__global__ void __launch_bounds__(CopyStore<T>::threads)
+__global__ void __launch_bounds__(CopyStore<T>::threads, CopyStore<T>::blocks_per_sm)
     copy_store_kernel(const __grid_constant__ TensorMap source, const __grid_constant__ TensorMap destination,
                       const CropParameters<T> p) {
   using Config = CopyStore<T>;
