@@ -1,4 +1,5 @@
 // Where a tensor copy puts the 16-byte chunks of a box in shared memory, and what reading them costs.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -21,8 +22,8 @@ int swizzled(TensorSwizzle swizzle, int byte) {
   }
 }
 
-// How often shared memory must be read for one chunk of each of 8 successive rows, at worst: the most different 128-byte lines
-// in one bank column.
+// How often shared memory is read for one chunk of each of 8 successive rows, at worst: the most different lines of 128
+// bytes in one bank column.
 int worst_conflict(int rows, int chunks, TensorSwizzle swizzle) {
   size_t worst = 0;
   for (int first = 0; first == 0 || first + 8 <= rows; ++first) {
@@ -68,30 +69,6 @@ Status show_box(const std::string& name, const BoxRequest& q, Shown& shown) {
   const int chunks = static_cast<int>(row_bytes / 16), bytes = static_cast<int>(row_bytes) * q.rows;
   const int ways = worst_conflict(q.rows, chunks, q.swizzle),
             unswizzled = worst_conflict(q.rows, chunks, TensorSwizzle::none);
-  const int at_a_time = std::min(q.rows, 8);
-  shown = {name,
-           "box of " + text(q.rows) + " rows x " + text(q.columns) + " columns of " + element_name(q.type) + ", " +
-               text(bytes) + " bytes, swizzle " + swizzle_name(q.swizzle) +
-               ": where a tensor copy puts its 16-byte chunks",
-           {},
-           {},
-           {"row", "chunk"},
-           {"line", "bank column", "byte"},
-           {},
-           ", \"box\": [" + text(q.rows) + ", " + text(q.columns) + "], \"type\": " + quoted(element_name(q.type)) +
-               ", \"swizzle\": " + quoted(swizzle_name(q.swizzle)) + ", \"bytes\": " + text(bytes) +
-               ", \"alignment\": " + text(tensor_box_alignment(q.swizzle)) + ", \"ways\": " + text(ways) +
-               ", \"ways_unswizzled\": " + text(unswizzled)};
-  if (q.swizzle == TensorSwizzle::none)
-    shown.notes = {"no bits move: rows of " + text(row_bytes) +
-                   " bytes, one behind the other; the box starts at a multiple of " +
-                   text(tensor_box_alignment(q.swizzle)) + " bytes"};
-  else
-    shown.notes = swizzle_picture(swizzle_span(q.swizzle));
-  shown.notes.push_back("worst bank conflict of reading one chunk of " + text(at_a_time) +
-                        " successive rows: " + text(ways) + (ways == 1 ? " way" : " ways") +
-                        (q.swizzle == TensorSwizzle::none ? "" : "; without the swizzle " + text(unswizzled)));
-
   const int lines = (bytes + 127) / 128, shown_lines = std::min(lines, 32);
   Panel where{"bank column @ byte of each chunk", "row \\ chunk", numbers(chunks), numbers(q.rows), {}};
   Panel memory{"chunk (row, chunk) in each 16-byte bank column of the 128-byte lines" +
@@ -101,17 +78,46 @@ Status show_box(const std::string& name, const BoxRequest& q, Shown& shown) {
                numbers(shown_lines),
                {}};
   memory.cells.assign(static_cast<size_t>(shown_lines), std::vector<Cell>(8));
+  std::vector<std::vector<Row>> table;
+  int end = 0;  // behind the last chunk
   for (int row = 0; row < q.rows; ++row) {
-    shown.table.emplace_back();
+    table.emplace_back();
     where.cells.emplace_back();
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const int byte = swizzled(q.swizzle, (row * chunks + chunk) * 16), line = byte / 128, column = byte / 16 % 8;
-      shown.table.back().push_back({text(line), text(column), text(byte)});
+      table.back().push_back({text(line), text(column), text(byte)});
       where.cells.back().push_back({text(column) + " @ " + text(byte), chunk, chunks});
       if (line < shown_lines) memory.cells[line][column] = {"(" + text(row) + "," + text(chunk) + ")", chunk, chunks};
+      end = std::max(end, byte + 16);
     }
   }
-  shown.panels = {where, memory};
+
+  std::vector<std::string> notes;
+  if (q.swizzle == TensorSwizzle::none)
+    notes = {"no bits move: rows of " + text(row_bytes) +
+             " bytes, one behind the other; the box starts at a multiple of " + text(tensor_box_alignment(q.swizzle)) +
+             " bytes"};
+  else
+    notes = swizzle_picture(swizzle_span(q.swizzle));
+  if (end > bytes)
+    notes.push_back("the last line is not full and its chunks move behind the box's bytes: it takes " + text(end) +
+                    " bytes of shared memory");
+  notes.push_back("worst bank conflict of reading one chunk of each of " + text(std::min(q.rows, 8)) +
+                  " successive rows: " + text(ways) + (ways == 1 ? " way" : " ways") +
+                  (q.swizzle == TensorSwizzle::none ? "" : "; without the swizzle " + text(unswizzled)));
+  shown = {name,
+           "box of " + text(q.rows) + " rows x " + text(q.columns) + " columns of " + element_name(q.type) + ", " +
+               text(bytes) + " bytes, swizzle " + swizzle_name(q.swizzle) +
+               ": where a tensor copy puts its 16-byte chunks",
+           notes,
+           {where, memory},
+           {"row", "chunk"},
+           {"line", "bank column", "byte"},
+           table,
+           ", \"box\": [" + text(q.rows) + ", " + text(q.columns) + "], \"type\": " + quoted(element_name(q.type)) +
+               ", \"swizzle\": " + quoted(swizzle_name(q.swizzle)) + ", \"bytes\": " + text(bytes) +
+               ", \"memory\": " + text(end) + ", \"alignment\": " + text(tensor_box_alignment(q.swizzle)) +
+               ", \"ways\": " + text(ways) + ", \"ways_unswizzled\": " + text(unswizzled)};
   return {};
 }
 

@@ -24,7 +24,7 @@ struct Wait {
 struct Iteration {
   int stage;
   Wait empty, full;
-  int64_t released;  // phase of the empty barrier after the release
+  int64_t released = 0;  // phase of the empty barrier after the release
 };
 
 // The producer runs as far ahead as its waits let it, and the consumer asks before the stage is filled.
