@@ -102,6 +102,7 @@ inline Status gpu_usable() {
 
 // Nothing to set on a GPU.
 inline void set_simulated_sms(int) {}
+inline void set_simulated_compute_capability(int) {}
 
 // The block's dynamic shared memory as a T. Aligned to 1024 bytes, the span of the widest swizzle.
 template <class T> __device__ __forceinline__ T& dynamic_shared() {
@@ -216,6 +217,8 @@ using TensorMap = sim::TensorMap;
 
 // How many multiprocessors the simulated device reports.
 inline void set_simulated_sms(int sms) { sim::options().sms = sms; }
+// Which compute capability it reports, as 10 * major + minor: a program whose kernel needs 9.0 says 90.
+inline void set_simulated_compute_capability(int capability) { sim::options().compute_capability = capability; }
 
 template <class T> T& dynamic_shared() { return *static_cast<T*>(sim::dynamic_shared()); }
 

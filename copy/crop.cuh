@@ -4,6 +4,7 @@
 // destination. Origins may be negative or past the end. Which strides, pitches and alignments it takes is each kernel's own.
 #pragma once
 #include <string>
+#include <utility>
 
 #include "common/store.cuh"
 
@@ -18,6 +19,15 @@ struct CropArguments {
   void* destination = nullptr;             // row-major
   int64_t rows = 0, cols = 0, ld = 0;      // of the destination, which is the rectangle
 };
+
+// The same crop of the transposed source: row-major again.
+inline CropArguments crop_transposed(CropArguments g) {
+  std::swap(g.source_rows, g.source_cols);
+  std::swap(g.row_stride, g.col_stride);
+  std::swap(g.origin.row, g.origin.col);
+  std::swap(g.rows, g.cols);
+  return g;
+}
 
 // How the source is read: in vectors by all threads, or in boxes by the copy engine.
 enum class CropPath { bounded, tensor };

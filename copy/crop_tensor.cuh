@@ -16,15 +16,6 @@ struct CropRung {
   bool transposes = false;    // destination[c, r] = source[r + origin.row, c + origin.col]; the destination is cols x rows
 };
 
-// The same crop of the transposed source: row-major again.
-inline CropArguments crop_transposed(CropArguments g) {
-  std::swap(g.source_rows, g.source_cols);
-  std::swap(g.row_stride, g.col_stride);
-  std::swap(g.origin.row, g.origin.col);
-  std::swap(g.rows, g.cols);
-  return g;
-}
-
 namespace detail {
 // Rows of a pitch (elements) that the engine can step through. A single row has no pitch.
 inline bool tensor_pitch(int64_t rows, int64_t cols, int64_t pitch, int64_t bytes) {
@@ -57,28 +48,30 @@ inline Status crop_check_tensor(const CropRung& rung, const CropArguments& g) {
   const auto bytes = static_cast<int64_t>(element_bytes(g.type));
   const auto beyond = [](const void* base) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(base) % 16); };
   const std::string name = rung.name;
-  const std::string remedy = rung.transposes ? "crop with the source's strides exchanged takes any"
+  const std::string remedy = rung.transposes ? "crop of the transposed source (crop_transposed) takes any"
                                              : "copy_bounded (--kernel bounded) takes any";
   constexpr int64_t kMost = INT32_MAX - 4096;  // a tile may start before it and end behind
   if (g.source_rows > kMost || g.source_cols > kMost || g.rows > kMost || g.cols > kMost || g.origin.row < -kMost ||
       g.origin.row > kMost - g.rows || g.origin.col < -kMost || g.origin.col > kMost - g.cols ||
       CropTiles<64, 32>(g.rows, g.cols).count() >= 1 << 29)
-    return invalid(name + " counts coordinates in 32 bits and at most 2^29 tiles of 64x32: source " + text(g.source_rows) + "x" +
+    return invalid(name + " counts coordinates in 32 bits, and at most 2^29 tiles of 64x32: source " + text(g.source_rows) + "x" +
                    text(g.source_cols) + ", rectangle " + text(g.rows) + "x" + text(g.cols) + " at " + text(g.origin.row) + "," +
                    text(g.origin.col) + "; " + remedy);
+  const std::string vector = text(16 / bytes);
   if (g.source_rows > 0 && g.source_cols > 0 &&
       (beyond(g.source) != 0 || g.col_stride != 1 || !detail::tensor_pitch(g.source_rows, g.source_cols, g.row_stride, bytes) ||
        g.origin.col * bytes % 16 != 0))
-    return invalid(name + " needs a source base that is a multiple of 16 bytes, column stride 1, a row stride of at least a row, a "
-                   "multiple of " + text(16 / bytes) + " elements below 2^40 bytes, and an origin column that is a multiple of " +
-                   text(16 / bytes) + ": the base is " + text(beyond(g.source)) + " bytes beyond one, the source " +
-                   text(g.source_rows) + "x" + text(g.source_cols) + " with strides " + text(g.row_stride) + "," +
-                   text(g.col_stride) + ", the origin " + text(g.origin.row) + "," + text(g.origin.col) + "; " + remedy);
+    return invalid(name + " cannot read a source of " + text(g.source_rows) + "x" + text(g.source_cols) + " " +
+                   element_name(g.type) + ", " + text(beyond(g.source)) + " bytes past a multiple of 16, strides " +
+                   text(g.row_stride) + "," + text(g.col_stride) + ", from column " + text(g.origin.col) +
+                   ": it needs a base at a multiple of 16 bytes, a row stride that is a multiple of " + vector + ", at least " +
+                   text(g.source_cols) + " and below 2^40 bytes, column stride 1, and a first column that is a multiple of " +
+                   vector + "; " + remedy);
   if (rung.tensor_store && (beyond(g.destination) != 0 || !detail::tensor_pitch(g.rows, g.cols, g.ld, bytes)))
-    return invalid(name + " needs a destination base that is a multiple of 16 bytes and a pitch that is a multiple of " +
-                   text(16 / bytes) + " elements below 2^40 bytes: the base is " + text(beyond(g.destination)) +
-                   " bytes beyond one, the destination " + text(g.rows) + "x" + text(g.cols) + " with pitch " + text(g.ld) +
-                   "; copy_ring (--kernel ring) takes any destination, " + remedy);
+    return invalid(name + " cannot write a destination of " + text(g.rows) + "x" + text(g.cols) + " " + element_name(g.type) +
+                   ", " + text(beyond(g.destination)) + " bytes past a multiple of 16, pitch " + text(g.ld) +
+                   ": it needs a base at a multiple of 16 bytes and a pitch that is a multiple of " + vector +
+                   " and below 2^40 bytes; copy_ring (--kernel ring) takes any destination, " + remedy);
   return {};
 }
 
