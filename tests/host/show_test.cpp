@@ -426,8 +426,10 @@ TEST(ShowJson, BoxesAsTheEngineCopies) {
     TensorMap map;
     const Status encoded = encode_tensor_map(map, a);
     ASSERT_TRUE(encoded) << encoded.message;
-    const Status loaded = test::tensor_load<2>(
-        map, {reinterpret_cast<uint8_t*>(found.data()), static_cast<uint32_t>(2 * found.size()), {0, 0}});
+    const Status loaded = test::tensor_load<2>(map, {reinterpret_cast<uint8_t*>(found.data()),
+                                                     static_cast<uint32_t>(2 * found.size()),
+                                                     static_cast<uint32_t>(2 * found.size()),
+                                                     {0, 0}});
     ASSERT_TRUE(loaded) << loaded.message;
     for (size_t row = 0; row < static_cast<size_t>(box[0]); ++row) {
       for (size_t column = 0; column < static_cast<size_t>(box[1]); ++column) {

@@ -354,71 +354,31 @@ TEST(TensorMap, WhatIsAcceptedIsRepresented) {
   EXPECT_GT(refused, 10000);
 }
 
-// A load of a box of what is accepted, against the sums of the pitches: element by element, zeros outside, swizzled.
-template <int Rank>
-void expect_loaded(const TensorMapArguments& a, const int32_t (&start)[Rank], const std::vector<uint8_t>& memory) {
-  TensorMap map;
-  const Status encoded = encode_tensor_map(map, a);
-  ASSERT_TRUE(encoded) << encoded.message;
-  const auto element = static_cast<int64_t>(element_bytes(a.type));
-  int64_t bytes = element;
-  for (int i = 0; i < Rank; ++i) bytes *= a.box[i];
-  std::vector<uint8_t> expected(static_cast<size_t>(bytes)), found(expected.size(), 0xcd);
-  const int mask = swizzle_span(a.swizzle) == 0 ? 0 : swizzle_span(a.swizzle) / 16 - 1;
-  std::set<int64_t> places;
-  for (int64_t byte = 0; byte < bytes; ++byte) {
-    int64_t rest = byte / element, from = byte % element;
-    bool inside = true;
-    for (int i = 0; i < Rank; ++i) {
-      const int64_t c = start[i] + rest % a.box[i];
-      rest /= a.box[i];
-      inside &= c >= 0 && c < a.extents[i];
-      from += c * (i == 0 ? element : a.pitches[i]);
-    }
-    const int64_t to = byte ^ (byte / 128 & mask) * 16;
-    ASSERT_TRUE(to < bytes && places.insert(to).second) << "the swizzle leaves the box";
-    expected[static_cast<size_t>(to)] = inside ? memory[static_cast<size_t>(from)] : 0;
-  }
-  test::TensorLoadCall<Rank> call{found.data(), static_cast<uint32_t>(bytes), {}};
-  for (int i = 0; i < Rank; ++i) call.coordinates[i] = start[i];
-  const Status status = test::tensor_load<Rank>(map, call);
-  ASSERT_TRUE(status) << status.message;
-  EXPECT_EQ(found, expected) << describe(a);
-}
 TEST(TensorMap, WhatIsAcceptedIsLoaded) {
   sim::options().compute_capability = 90;
-  std::mt19937 random(5);
-  const auto up_to = [&](int last) { return static_cast<int>(random() % static_cast<unsigned>(last)) + 1; };
-  std::vector<uint8_t> memory(1 << 16);  // begins at a multiple of 16
-  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<uint8_t>(1 + random() % 255);
-  int loaded[4] = {}, beside = 0;
-  for (int trial = 0; trial < 4000; ++trial) {
-    TensorMapArguments a;
-    a.type = static_cast<ElementType>(random() % 3);
-    a.rank = up_to(3);
-    a.base = memory.data();
-    a.swizzle = static_cast<TensorSwizzle>(random() % 4);
-    const int vector = a.type == ElementType::f32 ? 4 : 8;
-    int32_t start[3];
-    for (int i = 0; i < a.rank; ++i) {
-      a.extents[i] = up_to(i == 0 ? 40 : 9);
-      a.box[i] = i == 0 ? vector * up_to(4) : up_to(6);
-      if (i > 0) a.pitches[i] = 16 * up_to(random() % 2 ? 12 : 100);
-      start[i] = i == 0 ? vector * (up_to(5) - 3) : up_to(14) - 5;
-    }
-    int64_t bytes = static_cast<int64_t>(element_bytes(a.type));
-    for (int i = 0; i < a.rank; ++i) bytes *= a.box[i];
-    // Whole swizzle patterns, so that none leaves the box.
-    if (!check_tensor_map(a) || (a.swizzle != TensorSwizzle::none && bytes % tensor_box_alignment(a.swizzle) != 0))
-      continue;
+  std::mt19937 random(9);
+  std::vector<uint8_t> memory(test::kTensorLoadMemory);
+  for (uint8_t& byte : memory) byte = static_cast<uint8_t>(1 + random() % 255);
+  int loaded[4] = {}, beside = 0, past_the_end = 0;
+  for (const auto& [a, start] : test::tensor_load_cases(4000, memory.data())) {
+    SCOPED_TRACE(describe(a));
+    TensorMap map;
+    const Status encoded = encode_tensor_map(map, a);
+    ASSERT_TRUE(encoded) << encoded.message;
+    const std::vector<uint8_t> expected = test::expected_box(a, start, memory);
+    std::vector<uint8_t> found(expected.size(), 0);
+    const Status status = test::tensor_load(map, a.rank, start, found.data(), static_cast<uint32_t>(test::box_bytes(a)),
+                                            static_cast<uint32_t>(found.size()));
+    ASSERT_TRUE(status) << status.message;
+    ASSERT_EQ(found, expected);
     ++loaded[a.rank];
     beside += a.rank == 3 && a.extents[1] > 1 && a.extents[2] > 1 && a.pitches[2] < a.pitches[1];
-    if (a.rank == 1) expect_loaded<1>(a, {start[0]}, memory);
-    if (a.rank == 2) expect_loaded<2>(a, {start[0], start[1]}, memory);
-    if (a.rank == 3) expect_loaded<3>(a, {start[0], start[1], start[2]}, memory);
+    past_the_end +=
+        static_cast<size_t>(test::box_bytes(a)) < expected.size() && expected.back() != test::kTensorLoadGuard;
   }
   for (int rank = 1; rank <= 3; ++rank) EXPECT_GT(loaded[rank], 100);
   EXPECT_GT(beside, 20);
+  EXPECT_GT(past_the_end, 20);
 }
 TEST(TensorMap, TheLargestIsRepresented) {
   TensorMapArguments a = legal(3);
