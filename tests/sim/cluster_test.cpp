@@ -463,6 +463,14 @@ __global__ void produce(uint32_t* out) {
   if (When == Launches::behind) griddepcontrol_launch_dependents();
 }
 
+// Lets the next grid begin only when all is written, which still says nothing about memory.
+__global__ void produce_then_launch(uint32_t* out) {
+  if (blockIdx.x > 0) return;
+  for (unsigned i = threadIdx.x; i < kWords; i += kThreads) out[i] = 1000 + i;
+  __syncthreads();
+  griddepcontrol_launch_dependents();
+}
+
 // Adds one. When it waits, when it lets the next begin.
 enum class Waits { first, never, one_thread, late };
 template <Waits When, Launches Next = Launches::never>
@@ -541,7 +549,8 @@ TEST_F(DependentLaunchTest, AGridThatWaitsSeesWhatThePreviousWrote) {
     for (int workers : {1, 2}) {
       options().workers = workers;
       in_every_mode([&] {
-        for (auto* producer : {produce<Launches::before>, produce<Launches::behind>, produce<Launches::never>}) {
+        for (auto* producer : {produce<Launches::before>, produce<Launches::behind>, produce<Launches::never>,
+                               produce_then_launch}) {
           for (auto* consumer : {consume<Waits::first>, consume_behind_barrier}) {
             Arrays arrays;
             run(producer, kPlain, arrays[0]);
@@ -818,11 +827,11 @@ const Case kCases[] = {
      "consume",
      {},
      [] { return chain(produce<Launches::before>, consume<Waits::never>); }},
-    {"wait_missing_launch_behind",
+    {"wait_missing_launch_behind_all",
      kWrongLate | kThread,
      "consume",
      {},
-     [] { return chain(produce<Launches::behind>, consume<Waits::never>); }},
+     [] { return chain(produce_then_launch, consume<Waits::never>); }},
     {"wait_too_late", kWrongLate | kThread, "consume", {}, [] { return chain(produce<Launches::before>, consume<Waits::late>); }},
     // Found by values only in the schedules in which the others come first.
     {"wait_of_one_thread",
