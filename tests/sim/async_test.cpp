@@ -475,6 +475,107 @@ TEST_F(AsyncTest, ASourceThatWasReadIsNotWrittenYet) {
   }
 }
 
+__global__ void leave_one_group(unsigned char* out, unsigned char* seen) {
+  auto& s = dynamic_shared<RingStorage>();
+  std::memset(s.out, 42, 32);
+  ptx::fence_proxy_async_shared();
+  for (int i = 0; i < 2; ++i) {
+    ptx::cp_async_bulk_store(out + 16 * i, ptx::shared_address(&s.out[0][16 * i]), 16);
+    ptx::cp_async_bulk_commit_group();
+  }
+  ptx::cp_async_bulk_wait_group<1>();
+  seen[0] = out[0];
+  seen[1] = out[16];
+  ptx::cp_async_bulk_wait_group<0>();
+  seen[2] = out[16];
+}
+
+TEST_F(AsyncTest, TheNewestGroupsMayStayUnfinished) {
+  sim::options().asynchrony = sim::Asynchrony::late;
+  alignas(16) unsigned char out[32] = {}, seen[3] = {};
+  const int races = races_of([&] {
+    EXPECT_TRUE(launch(leave_one_group, dim3(1), dim3(1), sizeof(RingStorage), nullptr, &out[0], &seen[0]));
+  });
+  EXPECT_EQ(seen[0], 42);
+  EXPECT_EQ(seen[1], 0);
+  EXPECT_EQ(seen[2], 42);
+  if (sim::sanitizer() == sim::Sanitizer::thread) {
+    EXPECT_GT(races, 0);
+  }
+}
+
+// Thread 0 issues three loads, threads 32, 64 and 96 wait for one each and say in which order they came.
+__global__ void record_deliveries(const unsigned char* in, unsigned* order, unsigned* count) {
+  auto& s = dynamic_shared<RingStorage>();
+  const auto full = [&](int i) { return ptx::shared_address(&s.full[i]); };
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 3; ++i) ptx::mbarrier_init(full(i), 1);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 3; ++i) {
+      ptx::mbarrier_arrive_expect_tx(full(i), 16);
+      ptx::cp_async_bulk_load(ptx::shared_address(s.stage[i]), in, 16, full(i));
+    }
+  } else if (threadIdx.x % 32 == 0) {
+    const int i = int(threadIdx.x / 32) - 1;
+    wait(full(i), 0);
+    order[atomicAdd(count, 1u)] = unsigned(i);
+  }
+}
+
+TEST_F(AsyncTest, TheScheduleDecidesWhichCopyIsMadeFirst) {
+  using Order = std::array<unsigned, 3>;
+  alignas(16) const unsigned char in[16] = {};
+  const auto order = [&](sim::Schedule schedule, uint64_t seed) {
+    sim::options().schedule = schedule;
+    sim::options().seed = seed;
+    Order result{};
+    unsigned count = 0;
+    EXPECT_TRUE(
+        launch(record_deliveries, dim3(1), dim3(128), sizeof(RingStorage), nullptr, &in[0], result.data(), &count));
+    return result;
+  };
+  EXPECT_EQ(order(sim::Schedule::ascending, 1), (Order{0, 1, 2}));
+  EXPECT_EQ(order(sim::Schedule::descending, 1), (Order{2, 1, 0}));
+  for (const auto schedule : {sim::Schedule::random, sim::Schedule::warp_greedy, sim::Schedule::round_robin}) {
+    std::vector<Order> orders;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      orders.push_back(order(schedule, seed));
+      EXPECT_EQ(orders.back(), order(schedule, seed));
+    }
+    std::sort(orders.begin(), orders.end());
+    EXPECT_EQ(std::unique(orders.begin(), orders.end()) - orders.begin(), 6) << sim::name(schedule);
+  }
+}
+
+// What the engine wrote it also sees: no proxy fence between a load and a store of the same bytes.
+__global__ void pass_on(const unsigned char* in, unsigned char* out) {
+  auto& s = dynamic_shared<RingStorage>();
+  const uint32_t full = ptx::shared_address(s.full), stage = ptx::shared_address(s.stage);
+  ptx::mbarrier_init(full, 1);
+  ptx::fence_mbarrier_init();
+  ptx::mbarrier_arrive_expect_tx(full, kTileBytes);
+  ptx::cp_async_bulk_load(stage, in, kTileBytes, full);
+  wait(full, 0);
+  ptx::cp_async_bulk_store(out, stage, kTileBytes);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<0>();
+}
+
+TEST_F(AsyncTest, WhatWasLoadedIsStoredWithoutAFence) {
+  const auto in = numbered(kTileBytes);
+  DeviceBuffer source(in.size());
+  source.upload(in.data());
+  in_every_mode([&] {
+    DeviceBuffer out(in.size());
+    EXPECT_TRUE(launch(pass_on, dim3(1), dim3(1), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
+                       out.as<unsigned char>()));
+    EXPECT_EQ(contents(out), in);
+  });
+}
+
 __global__ void use_unpublished_barrier(bool publish) {
   auto& s = dynamic_shared<RingStorage>();
   if (threadIdx.x == 0) ptx::mbarrier_init(ptx::shared_address(s.full), 1);
