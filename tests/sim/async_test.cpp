@@ -85,6 +85,10 @@ GROUT_DEVICE void wait_cluster(uint32_t barrier, uint32_t parity GROUT_AT) {
   }
 }
 
+void expect_part(const Status& status, const std::string& part) {
+  EXPECT_NE(status.message.find(part), std::string::npos) << "\"" << part << "\" is not in\n\"" << status.message << "\"";
+}
+
 // ---- A ring: one producer thread, 32 consumers, that add 1 to each byte and give the tile to a store ----
 
 constexpr int kStages = 3, kTiles = 8, kTileBytes = 512;
@@ -99,6 +103,7 @@ struct RingStorage {
 template <Ring kind>
 __global__ void ring(const unsigned char* in, unsigned char* out) {
   auto& s = dynamic_shared<RingStorage>();
+  in += blockIdx.x * kTiles * kTileBytes, out += blockIdx.x * kTiles * kTileBytes;
   const auto full = [&](int i) { return ptx::shared_address(&s.full[i % kStages]); };
   const auto empty = [&](int i) { return ptx::shared_address(&s.empty[i % kStages]); };
   if (threadIdx.x == 0) {
@@ -146,11 +151,11 @@ struct RingRun {
 };
 
 template <Ring kind>
-RingRun run_ring(unsigned threads = 64) {
-  const auto in = numbered(kTiles * kTileBytes);
+RingRun run_ring(unsigned blocks = 1) {
+  const auto in = numbered(blocks * kTiles * kTileBytes);
   DeviceBuffer source(in.size()), destination(in.size());
   source.upload(in.data());
-  Status status = launch(ring<kind>, dim3(1), dim3(threads), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
+  Status status = launch(ring<kind>, dim3(blocks), dim3(64), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
                          destination.as<unsigned char>());
   auto expected = in;
   for (unsigned char& byte : expected) ++byte;
@@ -167,6 +172,17 @@ TEST_F(AsyncTest, RingIsRightInEveryMode) {
     EXPECT_EQ(sim::statistics().bulk_loads, uint64_t(kTiles));
     EXPECT_EQ(sim::statistics().bulk_stores, uint64_t(kTiles));
     EXPECT_EQ(sim::statistics().mbarrier_phases, uint64_t(2 * kTiles));
+  });
+}
+
+TEST_F(AsyncTest, RingsOfManyBlocksOnManyWorkers) {
+  sim::options().workers = 3;
+  const unsigned blocks = sim::sanitizer() == sim::Sanitizer::thread ? 4 : 40;
+  in_every_mode([&] {
+    const RingRun run = run_ring<Ring::right>(blocks);
+    EXPECT_TRUE(run.status) << run.status.message;
+    EXPECT_TRUE(run.right);
+    EXPECT_EQ(sim::statistics().bulk_loads, uint64_t(blocks * kTiles));
   });
 }
 
@@ -413,6 +429,172 @@ TEST_F(AsyncTest, DestinationIsPoisonUntilTheCopyIsMade) {
   if (sim::sanitizer() == sim::Sanitizer::thread) {
     EXPECT_GT(races, 0) << "the engine is not the thread that issues";
   }
+}
+
+// seen: what lies in global memory when a group's source was read, and when it was written.
+__global__ void look_before_written(unsigned char* out, unsigned char* seen, bool look_early) {
+  auto& s = dynamic_shared<RingStorage>();
+  s.out[0][0] = 42;
+  ptx::fence_proxy_async_shared();
+  ptx::cp_async_bulk_store(out, ptx::shared_address(s.out[0]), 16);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<0>();
+  s.out[0][0] = 43;  // not seen by the store any more
+  ptx::fence_proxy_async_shared();
+  if (look_early) seen[0] = out[0];
+  ptx::cp_async_bulk_store(out + 16, ptx::shared_address(s.out[0]), 16);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group<1>();
+  seen[1] = out[0];
+  ptx::cp_async_bulk_wait_group_read<0>();  // the second is written after the end of the thread
+}
+
+TEST_F(AsyncTest, ASourceThatWasReadIsNotWrittenYet) {
+  for (const bool look_early : {false, true}) {
+    const auto run = [&] {
+      in_every_mode([&] {
+        alignas(16) unsigned char out[32] = {};
+        unsigned char seen[2] = {};
+        const Status status =
+            launch(look_before_written, dim3(1), dim3(1), sizeof(RingStorage), nullptr, &out[0], &seen[0], look_early);
+        EXPECT_TRUE(status) << status.message;
+        if (look_early) {
+          EXPECT_EQ(seen[0], late() ? 0 : 42);
+        }
+        EXPECT_EQ(seen[1], 42);
+        EXPECT_EQ(out[0], 42);
+        EXPECT_EQ(out[16], 43);
+        for (int i = 1; i < 16; ++i) EXPECT_EQ(out[i] & out[16 + i], 0xff);
+      });
+    };
+    if (!look_early) {
+      run();
+    } else if (const int races = races_of(run); sim::sanitizer() == sim::Sanitizer::thread) {
+      EXPECT_GT(races, 0);
+    }
+  }
+}
+
+__global__ void leave_one_group(unsigned char* out, unsigned char* seen) {
+  auto& s = dynamic_shared<RingStorage>();
+  std::memset(s.out, 42, 32);
+  ptx::fence_proxy_async_shared();
+  for (int i = 0; i < 2; ++i) {
+    ptx::cp_async_bulk_store(out + 16 * i, ptx::shared_address(&s.out[0][16 * i]), 16);
+    ptx::cp_async_bulk_commit_group();
+  }
+  ptx::cp_async_bulk_wait_group<1>();
+  seen[0] = out[0];
+  seen[1] = out[16];
+  ptx::cp_async_bulk_wait_group<0>();
+  seen[2] = out[16];
+}
+
+TEST_F(AsyncTest, TheNewestGroupsMayStayUnfinished) {
+  sim::options().asynchrony = sim::Asynchrony::late;
+  alignas(16) unsigned char out[32] = {}, seen[3] = {};
+  const int races = races_of([&] {
+    EXPECT_TRUE(launch(leave_one_group, dim3(1), dim3(1), sizeof(RingStorage), nullptr, &out[0], &seen[0]));
+  });
+  EXPECT_EQ(seen[0], 42);
+  EXPECT_EQ(seen[1], 0);
+  EXPECT_EQ(seen[2], 42);
+  if (sim::sanitizer() == sim::Sanitizer::thread) {
+    EXPECT_GT(races, 0);
+  }
+}
+
+// Thread 0 issues three loads, threads 32, 64 and 96 wait for one each and say in which order they came.
+__global__ void record_deliveries(const unsigned char* in, unsigned* order, unsigned* count) {
+  auto& s = dynamic_shared<RingStorage>();
+  const auto full = [&](int i) { return ptx::shared_address(&s.full[i]); };
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 3; ++i) ptx::mbarrier_init(full(i), 1);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 3; ++i) {
+      ptx::mbarrier_arrive_expect_tx(full(i), 16);
+      ptx::cp_async_bulk_load(ptx::shared_address(s.stage[i]), in, 16, full(i));
+    }
+  } else if (threadIdx.x % 32 == 0) {
+    const int i = int(threadIdx.x / 32) - 1;
+    wait(full(i), 0);
+    order[atomicAdd(count, 1u)] = unsigned(i);
+  }
+}
+
+TEST_F(AsyncTest, TheScheduleDecidesWhichCopyIsMadeFirst) {
+  using Order = std::array<unsigned, 3>;
+  alignas(16) const unsigned char in[16] = {};
+  const auto order = [&](sim::Schedule schedule, uint64_t seed) {
+    sim::options().schedule = schedule;
+    sim::options().seed = seed;
+    Order result{};
+    unsigned count = 0;
+    EXPECT_TRUE(
+        launch(record_deliveries, dim3(1), dim3(128), sizeof(RingStorage), nullptr, &in[0], result.data(), &count));
+    return result;
+  };
+  EXPECT_EQ(order(sim::Schedule::ascending, 1), (Order{0, 1, 2}));
+  EXPECT_EQ(order(sim::Schedule::descending, 1), (Order{2, 1, 0}));
+  for (const auto schedule : {sim::Schedule::random, sim::Schedule::warp_greedy, sim::Schedule::round_robin}) {
+    std::vector<Order> orders;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      orders.push_back(order(schedule, seed));
+      EXPECT_EQ(orders.back(), order(schedule, seed));
+    }
+    std::sort(orders.begin(), orders.end());
+    EXPECT_EQ(std::unique(orders.begin(), orders.end()) - orders.begin(), 6) << sim::name(schedule);
+  }
+}
+
+// What the engine wrote it also sees: no proxy fence between a load and a store of the same bytes.
+__global__ void pass_on(const unsigned char* in, unsigned char* out) {
+  auto& s = dynamic_shared<RingStorage>();
+  const uint32_t full = ptx::shared_address(s.full), stage = ptx::shared_address(s.stage);
+  ptx::mbarrier_init(full, 1);
+  ptx::fence_mbarrier_init();
+  ptx::mbarrier_arrive_expect_tx(full, kTileBytes);
+  ptx::cp_async_bulk_load(stage, in, kTileBytes, full);
+  wait(full, 0);
+  ptx::cp_async_bulk_store(out, stage, kTileBytes);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<0>();
+}
+
+TEST_F(AsyncTest, WhatWasLoadedIsStoredWithoutAFence) {
+  const auto in = numbered(kTileBytes);
+  DeviceBuffer source(in.size());
+  source.upload(in.data());
+  in_every_mode([&] {
+    DeviceBuffer out(in.size());
+    EXPECT_TRUE(launch(pass_on, dim3(1), dim3(1), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
+                       out.as<unsigned char>()));
+    EXPECT_EQ(contents(out), in);
+  });
+}
+
+__global__ void use_unpublished_barrier(bool publish) {
+  auto& s = dynamic_shared<RingStorage>();
+  if (threadIdx.x == 0) ptx::mbarrier_init(ptx::shared_address(s.full), 1);
+  if (publish) __syncthreads();
+  if (threadIdx.x == 32) ptx::mbarrier_arrive(ptx::shared_address(s.full));
+}
+
+TEST_F(AsyncTest, ABarrierUsedBeforeItIsPublishedIsARace) {
+  const auto run = [](bool publish) {
+    return launch(use_unpublished_barrier, dim3(1), dim3(64), sizeof(RingStorage), nullptr, publish);
+  };
+  in_every_mode([&] { EXPECT_TRUE(run(true)); });
+  sim::options().schedule = sim::Schedule::ascending;
+  const int races = races_of([&] { EXPECT_TRUE(run(false)); });
+  if (sim::sanitizer() == sim::Sanitizer::thread) {
+    EXPECT_GT(races, 0);
+  }
+  sim::options().schedule = sim::Schedule::descending;
+  expect_part(run(false), "where no mbarrier is initialised");
 }
 
 __global__ void arrive_later(unsigned* out) {
@@ -732,10 +914,6 @@ Status run_misuse(Wrong wrong) {
   const unsigned shared = wrong == Wrong::expect_negative ? kWrongBytes + kHugeBytes : kWrongBytes;
   return launch(misuse, dim3(1), dim3(1), shared, nullptr, wrong, map_of(kBox, matrix.data()), in.as<const unsigned char>(),
                 matrix.as<unsigned char>());
-}
-
-void expect_part(const Status& status, const std::string& part) {
-  EXPECT_NE(status.message.find(part), std::string::npos) << "\"" << part << "\" is not in\n\"" << status.message << "\"";
 }
 
 TEST_F(AsyncTest, MisuseIsReported) {
