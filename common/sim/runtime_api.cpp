@@ -8,8 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "common/sim/sanitizers.h"
-#include "common/sim/sim.h"
+#include "common/sim/state.h"
 
 struct grout_sim_stream {};
 struct grout_sim_event {
@@ -63,6 +62,7 @@ std::size_t padded(std::size_t bytes) {
 }
 
 cudaError_t allocate(void** pointer, std::size_t bytes) {
+  sim::note_runtime_call();
   if (!pointer) return cudaErrorInvalidValue;
   *pointer = nullptr;
   if (!bytes) return cudaSuccess;
@@ -80,6 +80,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t release(void* pointer) {
+  sim::note_runtime_call();
   if (!pointer) return cudaSuccess;
   std::lock_guard lock(allocations_mutex);
   const auto found = allocations().find(pointer);
@@ -92,6 +93,11 @@ cudaError_t release(void* pointer) {
 }
 
 }  // namespace
+
+void sim::for_each_allocation(const std::function<void(const Allocation&)>& f) {
+  std::lock_guard lock(allocations_mutex);
+  for (const auto& [data, bytes] : allocations()) f({static_cast<unsigned char*>(data), bytes});
+}
 
 const char* cudaGetErrorName(cudaError_t error) {
   return description(error).name;
@@ -123,6 +129,7 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 
 cudaError_t cudaMemcpy(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind) {
+  sim::note_runtime_call();
   if (!bytes) return cudaSuccess;
   if (!dst || !src) return result(cudaErrorInvalidValue);
   std::memmove(dst, src, bytes);
@@ -142,6 +149,7 @@ cudaError_t cudaMemcpy2D(void* dst, std::size_t dst_pitch, const void* src, std:
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) {
+  sim::note_runtime_call();
   if (!bytes) return cudaSuccess;
   if (!pointer) return result(cudaErrorInvalidValue);
   std::memset(pointer, value, bytes);
@@ -162,9 +170,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  sim::note_runtime_call();
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  sim::note_runtime_call();
   return cudaSuccess;
 }
 
@@ -179,12 +189,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  sim::note_runtime_call();
   if (!event) return result(cudaErrorInvalidResourceHandle);
   event->time = std::chrono::steady_clock::now();
   event->recorded = true;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  sim::note_runtime_call();
   return event ? cudaSuccess : result(cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {

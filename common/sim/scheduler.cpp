@@ -176,6 +176,7 @@ void Scheduler::start_block(Block& block, std::uint64_t index) {
   block.scheduler = this;
   block.index = {unsigned(index % grid.x), unsigned(index / grid.x % grid.y), unsigned(index / grid.x / grid.y)};
   block.alive = block.size;
+  block.launched_dependents = false;
   std::fill_n(block.barriers, kBarriers, Barrier{});
   block.mbarriers.clear();
   block.async_image.reset();
@@ -355,6 +356,8 @@ void launch(const Launch& shape, void (*body)(void*), void* context, const void*
   }
   LaunchContext launch{grid, block, shared_bytes, body, context, name, options()};
   launch.cluster = cluster;
+  Dependency dependency(shape, launch.options, name, __builtin_return_address(0));
+  launch.dependency = &dependency;
   const std::uint64_t blocks = std::uint64_t(grid.x) * grid.y * grid.z, clusters = blocks / launch.cluster;
   const BlockOrder order(clusters, launch.options.schedule, launch.options.seed);
 
@@ -389,6 +392,7 @@ void launch(const Launch& shape, void (*body)(void*), void* context, const void*
   tsan::acquire(&launch.finished);
 
   if (failure) std::rethrow_exception(failure);
+  dependency.finish();
   last_statistics = {};
   for (const auto& scheduler : schedulers) last_statistics += scheduler->statistics;
 }

@@ -1,9 +1,12 @@
 // The state of a launch: Launch > Scheduler (one OS thread, one cluster of blocks at a time) > Block > Warp > Thread.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +22,7 @@ namespace grout::sim {
 struct Thread;
 struct Warp;
 struct Block;
+class Dependency;
 class Scheduler;
 
 constexpr unsigned kWarp = 32;
@@ -36,9 +40,10 @@ struct LaunchContext {
   void* context;
   const char* name;
   Options options;
-  unsigned workers = 1;  // schedulers
-  unsigned cluster = 1;  // blocks on one scheduler
-  char finished = 0;     // sanitizer: the launch ends after all that comes before it
+  unsigned workers = 1;              // schedulers
+  unsigned cluster = 1;              // blocks on one scheduler
+  Dependency* dependency = nullptr;  // on the launch before it
+  char finished = 0;                 // sanitizer: the launch ends after all that comes before it
 };
 
 /// Operations of a whole warp.
@@ -147,6 +152,7 @@ struct Block {
   Warp* warps;
   unsigned size, warp_count;
   unsigned alive;  // threads that have not exited; with the last one the block and its shared memory end
+  bool launched_dependents;
   unsigned char* shared;
   std::size_t shared_bytes;
   Barrier barriers[kBarriers];
@@ -257,6 +263,64 @@ void* cluster_memory(Thread& self, std::uint32_t address, unsigned bytes, unsign
                      const Loc& where);
 /// The thread arrives at no cluster barrier any more; with the last one of a block its shared memory ends.
 void leave_cluster(Thread& self);
+
+// ---- dependent_launch.cpp ----
+/// Memory from cudaMalloc or cudaMallocHost.
+struct Allocation {
+  unsigned char* data;
+  std::size_t bytes;
+};
+struct Snapshot {
+  Allocation of;
+  std::unique_ptr<unsigned char[]> bytes;
+};
+/// What a grid wrote while the next one may have been running.
+struct Change {
+  Allocation of;
+  std::size_t offset;
+  std::vector<unsigned char> before, after;  // bytes from `offset` on; where both are the same, nothing has changed
+};
+
+/// A launch between its neighbours in the stream: what the one before it wrote, which a programmatic launch does not see
+/// before it waits, and what it writes itself, which the next one may not see.
+class Dependency {
+ public:
+  Dependency(const Launch& launch, const Options& options, const char* name, void* caller);
+  ~Dependency();
+  /// From a simulated thread: it sees what the grid before wrote.
+  void wait(Thread& self, const Loc& where);
+  /// From a simulated thread: the next grid may begin.
+  void launch_dependents(Thread& self);
+  /// After the end of all threads. Throws Report.
+  void finish();
+
+ private:
+  void hide();
+  void replay(void* caller);
+  std::string restore();
+  void take_snapshot();
+  void remember();
+
+  const bool late_;
+  const std::string name_;
+  bool alone_;            // no other launch was running at its begin
+  std::uint64_t events_;  // at its begin, itself included
+  std::string previous_name_;
+  std::vector<Change> previous_;
+  std::mutex mutex_;           // of all below
+  bool hidden_ = false;        // `previous_` has its old values
+  bool waited_first_ = false;  // a block waited before it let the next grid begin
+  bool launched_ = false;      // a block let it
+  std::vector<Snapshot> snapshot_;
+  void* replay_ = nullptr;  // sanitizer: a fiber that writes what the grid before it wrote
+  char replay_begins_ = 0, replay_ends_ = 0;
+};
+/// The next launch comes after something else than a launch.
+void note_runtime_call();
+
+// ---- runtime_api.cpp ----
+/// Calls f(allocation) for each; none is freed meanwhile.
+void for_each_allocation(const std::function<void(const Allocation&)>& f);
 
 // ---- report.cpp ----
 struct Lanes {
