@@ -53,7 +53,7 @@ struct RepackPlan {
   int width_log2 = 7;                      // rows, elements: 2^width_log2 vectors of each row in a tile
   int tile_rows = 8, tile_vectors = 128;   // extents of a tile, the latter in vectors of the copy
   uint32_t across = 0, per_batch = 0;
-  int64_t tiles = 0;  // below 2^31, or the operand cannot be copied
+  int64_t tiles = 0;  // repack takes less than 2^31 of all operands
 };
 
 inline constexpr int kRepackVectors = 1024;         // of a tile
@@ -374,15 +374,22 @@ inline Status repack_check_one(const RepackOperand& o, size_t bytes, RepackSpans
 inline Status repack_check(std::span<const RepackOperand> operands, ElementType type) {
   if (operands.empty() || operands.size() > 2)
     return invalid("repack takes 1 or 2 operands, not " + std::to_string(operands.size()));
+  const auto refuse = [&](const std::string& why) {
+    return invalid("repack of " + detail::repack_describe(operands[0]) +
+                   (operands.size() > 1 ? " and of " + detail::repack_describe(operands[1]) : std::string()) + ": " + why);
+  };
   detail::RepackSpans spans[2] = {};
-  for (size_t i = 0; i < operands.size(); ++i)
+  int64_t tiles = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
     if (Status status = detail::repack_check_one(operands[i], element_bytes(type), spans[i]); !status) return status;
+    tiles += repack_plan(operands[i], static_cast<int>(element_bytes(type))).tiles;
+  }
+  if (tiles > INT32_MAX)
+    return refuse(std::to_string(tiles) + " tiles, and one launch takes at most " + std::to_string(INT32_MAX));
   for (const detail::RepackSpans& copy : spans)
     for (const detail::RepackSpans& other : spans)
       if (copy.copy.overlaps(other.source) || (&copy != &other && copy.copy.overlaps(other.copy)))
-        return invalid("repack of " + detail::repack_describe(operands[0]) +
-                       (operands.size() > 1 ? " and of " + detail::repack_describe(operands[1]) : std::string()) +
-                       ": a copy overlaps a source or the other copy, and they are read and written in no stated order");
+        return refuse("a copy overlaps a source or the other copy, and they are read and written in no stated order");
   return {};
 }
 

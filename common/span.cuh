@@ -8,7 +8,9 @@ namespace grout {
 
 struct AddressSpan {
   __int128 low = 0, high = 0;  // of the first byte, and behind the last; equal where there is none
-  bool overlaps(const AddressSpan& other) const { return low < other.high && other.low < high; }
+  bool overlaps(const AddressSpan& other) const {
+    return (low > other.low ? low : other.low) < (high < other.high ? high : other.high);
+  }
 };
 
 struct SpanAxis {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "tests/gpu/support.cuh"
-#include "tests/kernels/instruction_references.h"
+#include "tests/kernels/instruction_cases.h"
 
 namespace grout::instructions {
 namespace {
@@ -40,6 +40,7 @@ class Instructions : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (const std::string reason = test::no_gpu(); !reason.empty()) GTEST_SKIP() << reason;
+    if (const Status status = device_suits(GetParam()); !status) GTEST_SKIP() << status.message;
     const Status status = run(GetParam(), out_);
     ASSERT_TRUE(status) << status.message;
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <ostream>
 #include <random>
@@ -33,7 +34,14 @@ struct Case {
   std::vector<double> exact = {};  // fp32 results: |out - exact| <= bound; NaN and infinity as they are
   std::vector<double> bound = {};
   uint32_t fill = 0xdeadbeefu;  // of every word of `out` before the launch
+  unsigned cluster = 1;
+  int capability = 80;  // 10 * major + minor that the device must have
+  // Starts the case where one launch of `kernel` does not; in and out are on the device.
+  std::function<Status(const Case&, const uint32_t* in, uint32_t* out)> start = {};
 };
+inline LaunchShape shape(const Case& c) {
+  return {.grid = dim3(c.grid), .block = dim3(c.block), .shared_bytes = c.shared_bytes, .cluster = c.cluster};
+}
 inline void PrintTo(const Case& c, std::ostream* stream) {
   *stream << c.name;
 }  // for GoogleTest
@@ -519,8 +527,8 @@ inline Case decodings_case() {
 
 // ---- all of them --------------------------------------------------------------------------------------------------
 
-// `brief`: fewer blocks, for runs where every simulated thread costs a millisecond.
-inline std::vector<Case> cases(bool brief) {
+// Of instructions.cuh. `brief`: fewer blocks, for runs where every simulated thread costs a millisecond.
+inline std::vector<Case> basic_cases(bool brief) {
   const unsigned few = brief ? 2 : 16;
   std::vector<Case> all = {ldmatrix_case<1, false>(few),
                            ldmatrix_case<2, false>(few),
@@ -565,6 +573,16 @@ inline std::vector<Case> cases(bool brief) {
   return all;
 }
 
+// Is the device of this build of the compute capability that the case needs? The message says why not.
+inline Status device_suits(const Case& c) {
+  DeviceInfo info;
+  if (Status s = device_info(info); !s) return s;
+  const auto version = [](int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); };
+  const int here = 10 * info.major + info.minor;
+  if (here >= c.capability) return {};
+  return unsupported(c.name + ": needs compute capability " + version(c.capability) + " or later; this device has " + version(here));
+}
+
 // Runs a case on the device of this build; `out` gets exactly as many words as are expected.
 inline Status run(const Case& c, Words& out) {
   struct Memory {
@@ -578,8 +596,8 @@ inline Status run(const Case& c, Words& out) {
   if (error == cudaSuccess) error = cudaMemcpy(device.in, c.in.data(), in_bytes, cudaMemcpyHostToDevice);
   if (error == cudaSuccess) error = cudaMemcpy(device.out, out.data(), out_bytes, cudaMemcpyHostToDevice);
   if (error != cudaSuccess) return runtime_status(error, c.name + ": memory");
-  if (Status s = launch(c.kernel, dim3(c.grid), dim3(c.block), c.shared_bytes, nullptr, device.in, device.out); !s)
-    return s;
+  const uint32_t* const in = device.in;
+  if (Status s = c.start ? c.start(c, in, device.out) : launch(c.kernel, shape(c), nullptr, in, device.out); !s) return s;
   error = cudaDeviceSynchronize();
   if (error == cudaSuccess) error = cudaMemcpy(out.data(), device.out, out_bytes, cudaMemcpyDeviceToHost);
   return runtime_status(error, c.name);

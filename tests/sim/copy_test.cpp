@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "common/repack.cuh"
 #include "tests/kernels/copy_kernels.cuh"
 #include "tests/kernels/crop_cases.cuh"
 
@@ -331,43 +330,6 @@ TEST_F(Copy, CropsBetweenNeighbours) {
     const Status status = crop(g, nullptr);
     EXPECT_TRUE(status) << status.message;
   }
-}
-
-// ---- repack ---------------------------------------------------------------------------------------------------------
-
-// Every element of the copy, and zeros behind each row: rows of several stretches, more of them than warps, any base.
-TEST_F(Copy, RepackedRows) {
-  const int64_t shapes[][2] = {{3, 1}, {5, 1024}, {4, 1027}, {2, 2050}, {260, 13}, {7, 64}};
-  int ran = 0;
-  for (const auto& [rows, cols] : shapes)
-    for (const int64_t offset : {0, 1, 4, 7})
-      for (const int64_t stride_kind : {0, 1, 2}) {  // one behind the other, repeated, backwards
-        if (thread_sanitizer() && (stride_kind != 0 || offset % 4 != 1)) continue;
-        use(ran % 10, static_cast<uint64_t>(ran));
-        sim::options().sms = 1;
-        const int64_t batch = rows > 100 ? 1 : 3, pitch = cols + offset % 3, ld = repack_ld<bf16>(cols), matrix = rows * pitch + 1;
-        const int64_t stride = stride_kind == 0 ? matrix : stride_kind == 1 ? 0 : -matrix;
-        HostMatrix source(stored(ElementType::bf16, rows, cols, false, pitch, offset, batch, matrix));
-        source.fill({false, static_cast<uint64_t>(ran + 1), 4});
-        HostMatrix copy(stored(ElementType::bf16, rows, ld, false, ld, 0, batch), kOutputPadding);
-        DeviceBuffer from(source, kPoison, guard()), to(copy, kOutputPadding, guard());
-        const RepackOperand operand[] = {{.source = from.as<bf16>() + (stride < 0 ? (batch - 1) * matrix : 0), .rows = rows, .cols = cols,
-                                          .row_stride = pitch, .copy = to.data(), .ld = ld, .batch = batch,
-                                          .source_batch_stride = stride, .copy_batch_stride = rows * ld}};
-        const Status status = repack(operand, ElementType::bf16, nullptr);
-        ASSERT_TRUE(status) << status.message;
-        to.download(copy.bytes.data());
-        for (int64_t b = 0; b < batch; ++b)
-          for (int64_t r = 0; r < rows; ++r)
-            for (int64_t c = 0; c < ld; ++c) {
-              const int64_t source_b = stride < 0 ? batch - 1 - b : stride == 0 ? 0 : b;
-              ASSERT_EQ(copy.get(b, r, c), c < cols ? source.get(source_b, r, c) : 0.f)
-                  << rows << "x" << cols << " offset " << offset << " stride " << stride << ": " << b << "," << r << "," << c;
-            }
-        EXPECT_TRUE(to.check_guards("copy"));
-        ++ran;
-      }
-  std::printf("%d copies\n", ran);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // fewer blocks with ThreadSanitizer.
 #include <gtest/gtest.h>
 
-#include "tests/kernels/instruction_references.h"
+#include "tests/kernels/instruction_cases.h"
 
 namespace grout::instructions {
 namespace {
@@ -24,6 +24,7 @@ TEST_P(Instructions, MatchReferenceInEveryMode) {
       sim::options().schedule = schedule;
       sim::options().asynchrony = asynchrony;
       sim::options().seed = 7;
+      sim::options().compute_capability = GetParam().capability;
       Words out;
       const Status status = run(GetParam(), out);
       ASSERT_TRUE(status) << status.message;

@@ -1,9 +1,12 @@
-// For each mutant of mutants.cuh: the bug is found by the means named here, and the correct twin is silent and right, under
-// every schedule, late and early. Each runs in a process of its own, since a sanitizer may end it.
+// For each mutant of mutants.cuh and mutants_async.cuh: the bug is found by the means named here, and the correct twin is
+// silent and right, under every schedule, late and early. Each runs in a process of its own, since a sanitizer may end it.
 //
 // The means: wrong output under some schedule; a Report of the simulated device; ThreadSanitizer and AddressSanitizer, in
 // the builds that have them. Reports and sanitizers must name the kernel and a line of it.
 #include "tests/sim/mutants.cuh"
+
+#include "common/tensor_map.cuh"
+#include "tests/sim/mutants_async.cuh"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -18,7 +21,10 @@
 namespace grout::mutants {
 namespace {
 
+struct Mutant;
 using Kernel = void (*)(const uint32_t*, uint32_t*);
+using TensorKernel = void (*)(const uint32_t*, uint32_t*, TensorMap);
+using Start = Status (*)(const Mutant&, const uint32_t* in, uint32_t* out);
 using Expected = uint32_t (*)(unsigned index, unsigned block, unsigned threads);
 
 enum Means : unsigned {
@@ -32,13 +38,46 @@ enum Means : unsigned {
 
 struct Mutant {
   const char* name;
-  Kernel wrong, right;
+  Start wrong, right;
   unsigned means;
   const char* says;  // in its Reports
   unsigned block = 128, grid = 1;
   size_t shared_words = 4 * 128;
   Expected expected = [](unsigned i, unsigned, unsigned) { return 1000 + i; };
+  unsigned cluster = 1;
+  unsigned more = 0;  // words of out beyond one a thread that are expected too
 };
+
+LaunchShape shape(const Mutant& m) {
+  return {.grid = dim3(m.grid), .block = dim3(m.block), .shared_bytes = m.shared_words * 4, .cluster = m.cluster};
+}
+
+template <Kernel K> Status one_kernel(const Mutant& m, const uint32_t* in, uint32_t* out) {
+  return launch(K, shape(m), nullptr, in, out);
+}
+
+// `Of` 0: the map is of in, 1: of out.
+template <TensorKernel K, int Of, TensorSwizzle Swizzle = TensorSwizzle::none>
+Status with_map(const Mutant& m, const uint32_t* in, uint32_t* out) {
+  const TensorMapArguments arguments{.type = ElementType::f32,
+                                     .base = Of ? out : in,
+                                     .rank = 2,
+                                     .extents = {32, m.grid * m.block / 32},
+                                     .pitches = {0, 128},
+                                     .box = {32, kBoxRows},
+                                     .swizzle = Swizzle};
+  TensorMap map;
+  if (Status s = encode_tensor_map(map, arguments); !s) return s;
+  return launch(K, shape(m), nullptr, in, out, map);
+}
+
+// The second may begin before the first has ended.
+template <Kernel First, Kernel Second> Status two_kernels(const Mutant& m, const uint32_t* in, uint32_t* out) {
+  if (Status s = launch(First, shape(m), nullptr, in, out); !s) return s;
+  LaunchShape second = shape(m);
+  second.programmatic = true;
+  return launch(Second, second, nullptr, in, out);
+}
 
 std::ostream& operator<<(std::ostream& out, const Mutant& mutant) {
   return out << mutant.name;
@@ -47,12 +86,30 @@ std::ostream& operator<<(std::ostream& out, const Mutant& mutant) {
 uint32_t mirrored(unsigned i, unsigned block, unsigned) {
   return 1000 + i / block * block + block - 1 - i % block;
 }
+uint32_t same(unsigned i, unsigned, unsigned) {
+  return 1000 + i;
+}
+uint32_t swapped(unsigned i, unsigned block, unsigned) {
+  return 1000 + (i ^ block);
+}
+uint32_t mirrored_swapped(unsigned i, unsigned block, unsigned threads) {
+  return mirrored(i ^ block, block, threads);
+}
+uint32_t first_block(unsigned i, unsigned block, unsigned) {
+  return 1000 + i % block;
+}
+// Each filling begins four words further on. Only warp 0 sums.
+uint32_t three_fillings(unsigned i, unsigned, unsigned) {
+  return i < 32 ? 3 * (1000 + i) + 12 : 0;
+}
 uint32_t halves(unsigned, unsigned, unsigned threads) {
   return threads / 2;
 }
 
 // clang-format off
-#define MUTANT(name) #name, name<true>, name<false>
+#define MUTANT(name) #name, one_kernel<name<true>>, one_kernel<name<false>>
+#define TENSOR_MUTANT(name, ...) #name, with_map<name<true>, __VA_ARGS__>, with_map<name<false>, __VA_ARGS__>
+#define SECOND_MUTANT(name, first) #name, two_kernels<first, name<true>>, two_kernels<first, name<false>>
 // clang-format on
 const Mutant kMutants[] = {
     // Barriers in place of which nothing stands.
@@ -70,7 +127,8 @@ const Mutant kMutants[] = {
      [](unsigned i, unsigned block, unsigned threads) {
        if (i < threads) return 1000 + i;
        return i == threads ? threads / block : 3 * 1000 + block * 3;
-     }},
+     },
+     1, 2},
     // cp.async.
     {MUTANT(missing_copy_wait), kOutput, ""},
     {MUTANT(missing_copy_commit), kOutput, ""},
@@ -127,9 +185,73 @@ const Mutant kMutants[] = {
     {MUTANT(misaligned_vector_store), kReport, "multiple of its size", 128, 1, 0},
     {MUTANT(unwritten_shared_memory), kOutput, "", 128, 1, 128,
      [](unsigned, unsigned, unsigned) { return 120u * 1000 + 119 * 120 / 2; }},
+    // Full and empty stages.
+    {MUTANT(missing_full_wait), kOutput | kThread, "", 64, 1, kAsyncWords},
+    {MUTANT(missing_empty_wait), kThread, "", 64, 1, kAsyncWords, three_fillings},
+    {MUTANT(stage_freed_before_read), kThread, "", 64, 1, kAsyncWords, three_fillings},
+    // Bytes, parities, loops.
+    {MUTANT(missing_expect_tx), kReport, "brings its", 64, 1, kAsyncWords},
+    {MUTANT(expects_too_many_bytes), kReport, "16 bytes outstanding", 64, 1, kAsyncWords},
+    {MUTANT(expects_too_few_bytes), kReport, "expects all bytes", 64, 1, kAsyncWords},
+    {MUTANT(copy_larger_than_expected), kReport, "bytes", 64, 1, kAsyncWords},
+    {MUTANT(wrong_parity), kOutput | kThread, "", 64, 1, kAsyncWords},
+    {MUTANT(parity_not_turned), kOutput | kThread, "", 64, 1, kAsyncWords},
+    {MUTANT(wait_without_loop), kOutput | kThread, "", 64, 1, kAsyncWords},
+    // Arrivals.
+    {MUTANT(over_arrival), kSomeReport | kThread, "have all come", 64, 1, kAsyncWords},
+    {MUTANT(over_arrival_of_threads), kSomeReport | kThread, "parity 0", 64, 1, kAsyncWords, mirrored},
+    {MUTANT(under_arrival), kReport, "64 of 65 arrivals", 64, 1, kAsyncWords, mirrored},
+    // Making barriers.
+    {MUTANT(missing_fence_after_init), kReport, "initialised without a fence", 64, 1, kAsyncWords},
+    {MUTANT(missing_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 64, 1, kAsyncWords, mirrored},
+    {MUTANT(missing_cluster_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 32, 2, kAsyncWords, same, 2},
+    {MUTANT(barrier_memory_used_again), kReport, "mbarrier.inval comes before", 64, 1, kAsyncWords, mirrored},
+    // Proxy fences.
+    {MUTANT(missing_proxy_fence_before_bulk_store), kOutput, "", 64, 1, kAsyncWords},
+    {TENSOR_MUTANT(missing_proxy_fence_before_tensor_store, 1), kOutput, "", 128, 1, kAsyncWords},
+    {MUTANT(proxy_fence_of_one_thread_too_early), kOutput, "", 64, 1, kAsyncWords},
+    {MUTANT(proxy_fence_before_the_writes), kOutput, "", 64, 1, kAsyncWords},
+    {MUTANT(missing_proxy_fence_before_copy_to_cluster), kOutput, "", 32, 2, kAsyncWords, swapped, 2},
+    {MUTANT(missing_proxy_fence_of_global_memory), kThread, "", 64, 1, kAsyncWords, mirrored},
+    {MUTANT(missing_barrier_before_bulk_store), kOutput | kThread, "", 64, 1, kAsyncWords},
+    // Groups of stores.
+    {MUTANT(missing_group_wait_before_reuse), kOutput | kThread, "", 128, 1, kAsyncWords},
+    {MUTANT(missing_group_commit), kOutput | kThread, "", 128, 1, kAsyncWords},
+    {MUTANT(group_wait_too_weak), kOutput | kThread, "", 128, 1, kAsyncWords},
+    {MUTANT(read_wait_where_the_write_is_needed), kOutput | kThread, "", 64, 1, kAsyncWords, mirrored},
+    {MUTANT(group_wait_of_another_thread), kOutput | kThread, "", 64, 1, kAsyncWords},
+    {MUTANT(exit_with_unread_store), kReport, "never waited for", 64, 1, kAsyncWords},
+    {MUTANT(exit_with_pending_load), kReport, "waited for this copy", 64, 1, kAsyncWords},
+    // Places and sizes.
+    {MUTANT(bulk_size_not_of_16_bytes), kReport, "multiple of 16 bytes", 64, 1, kAsyncWords},
+    {MUTANT(bulk_load_from_misaligned_address), kReport, "multiples of 16 bytes", 64, 1, kAsyncWords},
+    {MUTANT(bulk_load_into_misaligned_address), kReport, "multiple of 16 bytes", 64, 1, kAsyncWords},
+    {MUTANT(bulk_load_reads_out_of_bounds), kAddress, "", 64, 1, kAsyncWords},
+    {MUTANT(bulk_load_beyond_shared_memory), kReport, "of the block's", 64, 1, kAsyncWords},
+    {TENSOR_MUTANT(start_column_not_of_16_bytes, 0), kReport, "16 bytes", 128, 1, kAsyncWords},
+    {TENSOR_MUTANT(swizzled_box_at_a_wrong_base, 0, TensorSwizzle::b128), kReport, "1024", 128, 1, kAsyncWords},
+    {TENSOR_MUTANT(box_read_without_its_swizzle, 0, TensorSwizzle::b128), kOutput, "", 128, 1, kAsyncWords},
+    {TENSOR_MUTANT(expects_only_what_lies_inside, 0), kReport, "bytes", 128, 1, kAsyncWords},
+    // Clusters.
+    {MUTANT(missing_cluster_barrier_before_read), kOutput | kThread, "", 32, 2, kAsyncWords, swapped, 2},
+    {MUTANT(relaxed_cluster_arrive), kThread, "", 32, 2, kAsyncWords, swapped, 2},
+    {MUTANT(exit_before_a_neighbour_reads), kSomeReport | kThread, "which has ended", 32, 2, kAsyncWords, swapped, 2},
+    {MUTANT(missing_cluster_wait), kOutput | kThread, "", 32, 2, kAsyncWords, swapped, 2},
+    {MUTANT(cluster_rank_outside), kReport, "mapa to block 2", 32, 2, kAsyncWords, swapped, 2},
+    {MUTANT(multicast_outside_the_cluster), kReport, "only blocks of the cluster", 32, 2, kAsyncWords, first_block, 2},
+    {MUTANT(multicast_misses_a_block), kReport, "128 bytes outstanding", 32, 2, kAsyncWords, first_block, 2},
+    {MUTANT(multicast_into_a_stage_in_use), kThread, "", 32, 2, kAsyncWords, first_block, 2},
+    {MUTANT(remote_arrival_at_ones_own_barrier), kOutput | kThread, "", 32, 2, kAsyncWords, mirrored_swapped, 2},
+    {MUTANT(remote_arrival_waited_for_in_the_block), kThread, "", 32, 2, kAsyncWords, mirrored_swapped, 2},
+    // Dependent launches.
+    {SECOND_MUTANT(missing_dependency_wait, first_of_two<true>), kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(launch_of_dependents_taken_for_an_order, first_of_two<false>), kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(dependent_write_before_its_wait, first_of_two<true>), kThread, "", 32, 2, 0},
 };
 #undef MUTANT
-constexpr size_t kLeast = 46;  // of them
+#undef TENSOR_MUTANT
+#undef SECOND_MUTANT
+constexpr size_t kLeast = 98;  // of them
 
 // ---- In the child process: every mode, a line each ----
 
@@ -142,13 +264,12 @@ int run_all_modes(const Mutant& mutant, bool bug) {
     for (sim::Schedule schedule : sim::kSchedules) {
       sim::options().schedule = schedule;
       sim::options().asynchrony = asynchrony;
+      sim::options().compute_capability = 90;
       std::fill_n(out, threads, 0xffffffffu);
       out[threads] = out[threads + 1] = 0;
-      const Status status = launch(bug ? mutant.wrong : mutant.right, dim3(mutant.grid), dim3(mutant.block),
-                                   mutant.shared_words * 4, nullptr, in, out);
+      const Status status = (bug ? mutant.wrong : mutant.right)(mutant, in, out);
       std::string outcome = status ? "right" : "report " + status.message;
-      const bool whole = mutant.wrong == static_cast<Kernel>(missing_threadfence<true>);
-      for (unsigned i = 0; status && i < (whole ? size : threads); ++i) {
+      for (unsigned i = 0; status && i < threads + mutant.more; ++i) {
         const uint32_t expected = mutant.expected(i, mutant.block, threads);
         if (out[i] == expected) continue;
         outcome = "wrong out[" + std::to_string(i) + "] = " + std::to_string(out[i]) + " instead of " +
@@ -197,30 +318,36 @@ Result run_child(const Mutant& mutant, bool bug) {
   return result;
 }
 
-// The lines of mutants.cuh from the head of the kernel to its closing brace.
-std::pair<unsigned, unsigned> lines_of(const std::string& kernel) {
-  std::string file = std::source_location::current().file_name();
-  file = file.substr(0, file.rfind('/') + 1) + "mutants.cuh";
-  std::ifstream source(file);
-  std::string line;
-  unsigned first = 0;
-  for (unsigned number = 1; std::getline(source, line); ++number) {
-    if (line.find("__global__ void " + kernel + "(") != std::string::npos) first = number;
-    if (first && line == "}") return {first, number};
+// Where a kernel stands: a file, and its lines from the head of the kernel to its closing brace.
+struct Lines {
+  std::string file;
+  unsigned first = 0, last = 0;
+};
+Lines lines_of(const std::string& kernel) {
+  std::string folder = std::source_location::current().file_name();
+  folder = folder.substr(0, folder.rfind('/') + 1);
+  for (const char* file : {"mutants.cuh", "mutants_async.cuh"}) {
+    std::ifstream source(folder + file);
+    std::string line;
+    unsigned first = 0;
+    for (unsigned number = 1; std::getline(source, line); ++number) {
+      if (line.find("__global__ void " + kernel + "(") != std::string::npos) first = number;
+      if (first && line == "}") return {file, first, number};
+    }
   }
-  return {0, 0};
+  return {};
 }
 
 // Does the text, in one line, name the kernel and a line of it?
 bool names_place(const Result& result, const std::string& kernel) {
-  const auto [first, last] = lines_of(kernel);
-  const std::string file = "mutants.cuh:";
+  const Lines place = lines_of(kernel);
+  const std::string file = "/" + place.file + ":";
   std::istringstream lines(result.text);
   for (std::string line; std::getline(lines, line);) {
     if (line.find(kernel) == std::string::npos) continue;
     for (size_t at = line.find(file); at != std::string::npos; at = line.find(file, at + 1)) {
       const auto number = unsigned(std::strtoul(line.c_str() + at + file.size(), nullptr, 10));
-      if (number >= first && number <= last) return true;
+      if (number >= place.first && number <= place.last) return true;
     }
   }
   return false;

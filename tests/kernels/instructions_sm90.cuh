@@ -1,0 +1,459 @@
+// One small kernel per instruction of common/ptx_sm90.cuh, or per few that only make sense together, for either device.
+//
+// As in instructions.cuh: 32-bit words in, 32-bit words out, no other state; what must come out is in
+// instruction_references_sm90.h. Tensor copies have a map beside: of a matrix in `in` for loads, in `out` for stores.
+// Blocks of a cluster lie along x. Shared memory that no instruction is to write holds 0xa5a5a5a5.
+#pragma once
+#include <cstdint>
+
+#include "common/ptx_sm90.cuh"
+#include "common/tensor_map.cuh"
+
+namespace grout::instructions {
+
+constexpr uint32_t kUntouched = 0xa5a5a5a5u;
+
+// ---- shared pieces ----------------------------------------------------------------------------------------------
+
+// Asks until the phase of that parity is complete, and says whether it is. It gives up at last: a device or a test that is
+// wrong then gives wrong words instead of none.
+GROUT_DEVICE bool completes(uint32_t barrier, uint32_t parity GROUT_AT) {
+  for (int i = 0; i < 1 << 16; ++i)
+    if (ptx::mbarrier_try_wait_parity(barrier, parity GROUT_HERE)) return true;
+  return false;
+}
+GROUT_DEVICE bool completes_cluster(uint32_t barrier, uint32_t parity GROUT_AT) {
+  for (int i = 0; i < 1 << 16; ++i)
+    if (ptx::mbarrier_try_wait_parity_cluster(barrier, parity GROUT_HERE)) return true;
+  return false;
+}
+
+// What each thread does to its share of `words` words before the block's next barrier: fill for the engine to write over.
+GROUT_DEVICE void fill_untouched(uint32_t* image, unsigned words GROUT_AT) {
+  for (unsigned i = threadIdx.x; i < words; i += blockDim.x) image[i] = kUntouched;
+  ptx::fence_proxy_async_shared(GROUT_HERE_ONLY);
+}
+GROUT_DEVICE void copy_words(uint32_t* to, const uint32_t* from, unsigned words) {
+  for (unsigned i = threadIdx.x; i < words; i += blockDim.x) to[i] = from[i];
+}
+
+// One thread; the others may use the barrier after a barrier of block or cluster.
+GROUT_DEVICE void make_barrier(uint32_t barrier, uint32_t count GROUT_AT) {
+  ptx::mbarrier_init(barrier, count GROUT_HERE);
+  ptx::fence_mbarrier_init(GROUT_HERE_ONLY);
+}
+
+// ---- mbarriers --------------------------------------------------------------------------------------------------
+
+// 8 threads, each with a barrier of its own. In: of each thread, arrivals a phase (1 to 4). Out of each thread, twice: for
+// each of 7 phases, bits 0..3: is it complete before arrival 0..3; bit 8: is the phase before it, at its begin; bit 9: is it
+// complete after its last arrival. Then what the thread wrote where its barrier was. The second time there is one arrival
+// more.
+static __global__ void mbarrier_parities(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<uint64_t[8]>();
+  const uint32_t barrier = ptx::shared_address(&shared[threadIdx.x]);
+  out += threadIdx.x * 16;
+  for (uint32_t use = 0; use < 2; ++use) {
+    const uint32_t count = in[threadIdx.x] + use;
+    ptx::mbarrier_init(barrier, count);
+    for (uint32_t phase = 0; phase < 7; ++phase) {
+      const uint32_t parity = phase & 1;
+      uint32_t seen = completes(barrier, parity ^ 1) ? 0x100u : 0;
+      for (uint32_t i = 0; i < count; ++i) {
+        if (ptx::mbarrier_try_wait_parity(barrier, parity)) seen |= 1u << i;
+        ptx::mbarrier_arrive(barrier);
+      }
+      if (completes(barrier, parity)) seen |= 0x200u;
+      out[use * 8 + phase] = seen;
+    }
+    ptx::mbarrier_inval(barrier);
+    shared[threadIdx.x] = in[threadIdx.x] * 0x100000001ull;
+    out[use * 8 + 7] = static_cast<uint32_t>(shared[threadIdx.x] >> 32);
+  }
+}
+
+// 96 threads: warp 0 produces, 1 and 2 consume, through two stages. In: number of rounds, three unused, then 32 words a round.
+// Out: of each round, the words reversed by warp 1, and by warp 2 with 1 added; the mailbox.
+//   full[2]: 32 arrivals, waited for by 1 and 2   empty[2]: 64 arrivals, waited for by 0
+// The mailbox lies in global memory for the same reason as in named_barriers.
+static __global__ void mbarrier_pipeline(const uint32_t* in, uint32_t* out) {
+  struct Shared {
+    uint64_t full[2], empty[2];
+  };
+  auto& shared = dynamic_shared<Shared>();
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, rounds = in[0];
+  uint32_t* const mailbox = out + rounds * 64;
+  if (threadIdx.x < 4) make_barrier(ptx::shared_address(&shared) + 8 * threadIdx.x, threadIdx.x < 2 ? 32 : 64);
+  __syncthreads();
+  for (unsigned round = 0; round < rounds; ++round) {
+    const unsigned stage = round % 2;
+    const uint32_t parity = round / 2 & 1;
+    const uint32_t full = ptx::shared_address(&shared.full[stage]), empty = ptx::shared_address(&shared.empty[stage]);
+    if (warp == 0) {
+      completes(empty, parity ^ 1);
+      mailbox[stage * 32 + lane] = in[4 + round * 32 + lane];
+      ptx::mbarrier_arrive(full);
+    } else {
+      completes(full, parity);
+      out[round * 64 + (warp - 1) * 32 + lane] = mailbox[stage * 32 + 31 - lane] + (warp - 1);
+      ptx::mbarrier_arrive(empty);
+    }
+  }
+}
+
+// Blocks of 32 threads in clusters of at most 4. In: 32 words a block. 6 rounds: each thread puts its word plus the round into
+// every block of its cluster and arrives there; each block waits for all. Out of each block, for each round and each rank:
+// that rank's words, reversed.
+static __global__ void remote_arrivals(const uint32_t* in, uint32_t* out) {
+  struct Shared {
+    uint32_t slots[6][4][32];
+    uint64_t barrier;
+  };
+  auto& shared = dynamic_shared<Shared>();
+  const unsigned lane = threadIdx.x;
+  const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size(), barrier = ptx::shared_address(&shared.barrier);
+  if (lane == 0) make_barrier(barrier, 32 * size);
+  ptx::cluster_sync();
+  out += blockIdx.x * 6 * size * 32;
+  for (uint32_t round = 0; round < 6; ++round) {
+    const uint32_t word[1] = {in[blockIdx.x * 32 + lane] + round};
+    for (uint32_t to = 0; to < size; ++to) {
+      ptx::store_shared_cluster(ptx::mapa(ptx::shared_address(&shared.slots[round][rank][lane]), to), word);
+      if (to != rank) {
+        ptx::mbarrier_arrive_cluster(ptx::mapa(barrier, to));
+      } else if (round % 2) {
+        ptx::mbarrier_arrive_cluster(barrier);  // the block's own address is one of the cluster's too
+      } else {
+        ptx::mbarrier_arrive(barrier);
+      }
+    }
+    completes_cluster(barrier, round & 1);
+    for (uint32_t from = 0; from < size; ++from) out[(round * size + from) * 32 + lane] = shared.slots[round][from][31 - lane];
+  }
+  ptx::cluster_sync();
+}
+
+// ---- bulk copies ------------------------------------------------------------------------------------------------
+
+constexpr unsigned kBulkWords = 4096;  // of the image in shared memory
+struct BulkShared {
+  uint32_t image[kBulkWords];
+  uint64_t barrier;
+};
+
+// 64 threads. 4 phases of 3 copies; threads 0 and 32 arrive in each, copies 0 and 1 are of the first, 2 of the second.
+// In: the word where the sources begin, three unused; of each block and phase: way, then of each copy destination, source
+// (words) and bytes; then the sources. Out: the image after each phase. The ways:
+//   0  arrive.expect_tx of one's own bytes, then the copies   1  copies, expect_tx of one's own bytes, arrive
+//   2  thread 0 expects all bytes; both arrive                3  thread 0: expect_tx of copy 0, arrive.expect_tx of copy 1
+static __global__ void bulk_loads(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<BulkShared>();
+  const uint32_t barrier = ptx::shared_address(&shared.barrier);
+  fill_untouched(shared.image, kBulkWords);
+  if (threadIdx.x == 0) make_barrier(barrier, 2);
+  __syncthreads();
+  for (uint32_t phase = 0; phase < 4; ++phase) {
+    const uint32_t* const plan = in + 4 + (blockIdx.x * 4 + phase) * 10;
+    const auto bytes = [&](int i) { return plan[1 + i * 3 + 2]; };
+    const auto load = [&](int i) {
+      ptx::cp_async_bulk_load(ptx::shared_address(shared.image + plan[1 + i * 3]), in + in[0] + plan[1 + i * 3 + 1], bytes(i), barrier);
+    };
+    if (threadIdx.x % 32 == 0) {
+      const bool first = threadIdx.x == 0;
+      const uint32_t own = first ? bytes(0) + bytes(1) : bytes(2);
+      if (plan[0] == 0) ptx::mbarrier_arrive_expect_tx(barrier, own);
+      if (plan[0] == 2 && first) ptx::mbarrier_expect_tx(barrier, bytes(0) + bytes(1) + bytes(2));
+      if (plan[0] == 3 && first) ptx::mbarrier_expect_tx(barrier, bytes(0));
+      if (first) {
+        load(0);
+        load(1);
+      } else {
+        load(2);
+      }
+      if (plan[0] == 1) ptx::mbarrier_expect_tx(barrier, own);
+      if (plan[0] == 3) {
+        ptx::mbarrier_arrive_expect_tx(barrier, first ? bytes(1) : bytes(2));
+      } else if (plan[0] != 0) {
+        ptx::mbarrier_arrive(barrier);
+      }
+    }
+    completes(barrier, phase & 1);
+    copy_words(out + (blockIdx.x * 4 + phase) * kBulkWords, shared.image, kBulkWords);
+    __syncthreads();
+  }
+}
+
+// Clusters of at most 4 blocks of 32 threads. In: bytes of a slice (up to 2048), the word where the slices begin, two unused;
+// of each block a mask; then a slice a block, which the block sends to the ranks of its mask, into the slot of its own rank.
+// Out of each block: its slots.
+static __global__ void bulk_loads_multicast(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<BulkShared>();
+  const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size(), bytes = in[0];
+  const uint32_t barrier = ptx::shared_address(&shared.barrier);
+  const uint32_t* const masks = in + 4;
+  const unsigned words = size * (bytes / 4);
+  fill_untouched(shared.image, words);
+  if (threadIdx.x == 0) make_barrier(barrier, 1);
+  ptx::cluster_sync();
+  if (threadIdx.x == 0) {
+    uint32_t expected = 0;
+    for (uint32_t from = 0; from < size; ++from) expected += masks[blockIdx.x - rank + from] >> rank & 1 ? bytes : 0;
+    ptx::mbarrier_arrive_expect_tx(barrier, expected);
+    ptx::cp_async_bulk_load_multicast(ptx::shared_address(shared.image) + rank * bytes, in + in[1] + blockIdx.x * (bytes / 4), bytes,
+                                      barrier, static_cast<uint16_t>(masks[blockIdx.x]));
+  }
+  completes(barrier, 0);
+  copy_words(out + blockIdx.x * words, shared.image, words);
+  ptx::cluster_sync();
+}
+
+// Clusters of blocks of 64 threads, 3 rounds. In: bytes of each round, one word unused; 256 words a block and round. Each block
+// sends the first bytes of its words to the rank behind it, in the last round to itself, by its own addresses. Out of each
+// block and round: 256 words, received or untouched.
+static __global__ void bulk_copies_to_cluster(const uint32_t* in, uint32_t* out) {
+  struct Shared {
+    uint32_t source[256], image[256];
+    uint64_t barrier;
+  };
+  auto& shared = dynamic_shared<Shared>();
+  const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size();
+  const uint32_t barrier = ptx::shared_address(&shared.barrier), image = ptx::shared_address(shared.image);
+  if (threadIdx.x == 0) make_barrier(barrier, 1);
+  for (uint32_t round = 0; round < 3; ++round) {
+    copy_words(shared.source, in + 4 + (blockIdx.x * 3 + round) * 256, 256);
+    fill_untouched(shared.image, 256);
+    ptx::cluster_sync();
+    if (threadIdx.x == 0) {
+      const uint32_t to = (rank + 1) % size;
+      ptx::mbarrier_arrive_expect_tx(barrier, in[round]);
+      ptx::cp_async_bulk_to_cluster(round < 2 ? ptx::mapa(image, to) : image, ptx::shared_address(shared.source), in[round],
+                                    round < 2 ? ptx::mapa(barrier, to) : barrier);
+    }
+    completes(barrier, round & 1);
+    copy_words(out + (blockIdx.x * 3 + round) * 256, shared.image, 256);
+    ptx::cluster_sync();
+  }
+}
+
+// 64 threads; 0 and 32 issue 3 stores each. In: of each store source, destination (words) and bytes, two words unused; the
+// image. Out: what the stores wrote.
+static __global__ void bulk_stores(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<BulkShared>();
+  copy_words(shared.image, in + 20, kBulkWords);
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x % 32 != 0) return;
+  const uint32_t* const plan = in + threadIdx.x / 32 * 9;
+  for (int i = 0; i < 3; ++i)
+    ptx::cp_async_bulk_store(out + plan[i * 3 + 1], ptx::shared_address(shared.image + plan[i * 3]), plan[i * 3 + 2]);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group<0>();
+}
+
+// 32 threads. In: 5 chunks of 16 bytes a thread. Out: the same chunks, stored from three slots that are used again as soon as
+// their stores have read them; then of each thread, what it reads of its 5 chunks when they must be written, inverted.
+//   groups: chunk 0 | chunk 1 | none | chunks 2 and 3 | chunk 4, committed after a wait that does not count it
+static __global__ void bulk_store_groups(const uint32_t* in, uint32_t* out) {
+  auto& slots = dynamic_shared<uint4[3 * 32]>();
+  const unsigned lane = threadIdx.x;
+  const auto store = [&](int i, int slot) {
+    const uint32_t address = ptx::shared_address(&slots[slot * 32 + lane]);
+    uint32_t chunk[4];
+    ptx::load_global(chunk, in + (lane * 5 + i) * 4);
+    ptx::store_shared(address, chunk);
+    ptx::fence_proxy_async_shared();
+    ptx::cp_async_bulk_store(out + (lane * 5 + i) * 4, address, 16);
+  };
+  const auto keep = [&](int i) {
+    for (int word = 0; word < 4; ++word) out[640 + (lane * 5 + i) * 4 + word] = ~out[(lane * 5 + i) * 4 + word];
+  };
+  store(0, 0);
+  ptx::cp_async_bulk_commit_group();
+  store(1, 1);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<2>();
+  store(2, 0);
+  store(3, 2);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<2>();
+  store(4, 1);
+  ptx::cp_async_bulk_wait_group<1>();
+  keep(0);
+  keep(1);
+  ptx::cp_async_bulk_wait_group<0>();
+  keep(2);
+  keep(3);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group<0>();
+  keep(4);
+}
+
+// 64 threads. In: 64 words. Out: the words reversed, by ordinary stores; then those as the engine loads them from there,
+// neighbours exchanged.
+static __global__ void bulk_load_of_written(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<BulkShared>();
+  const uint32_t barrier = ptx::shared_address(&shared.barrier);
+  out[threadIdx.x] = in[63 - threadIdx.x];
+  ptx::fence_proxy_async_global();
+  if (threadIdx.x == 0) make_barrier(barrier, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier, 256);
+    ptx::cp_async_bulk_load(ptx::shared_address(shared.image), out, 256, barrier);
+  }
+  completes(barrier, 0);
+  out[64 + threadIdx.x] = shared.image[threadIdx.x ^ 1];
+}
+
+// ---- tensor copies ----------------------------------------------------------------------------------------------
+// Blocks of 32 threads, a box each. In: words of an image (a multiple of 256, more than a box), bytes of a box, the word where
+// the stores' images begin, one unused; of each block its start (3 words) and its mask; then the tensor or the images.
+
+template <int Rank>
+GROUT_DEVICE void box_start(int32_t (&start)[Rank], const uint32_t* in, unsigned block) {
+  for (int i = 0; i < Rank; ++i) start[i] = static_cast<int32_t>(in[4 + block * 4 + i]);
+}
+
+// Out of each block: its image, raw.
+template <int Rank>
+__global__ void tensor_load(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
+  uint32_t* const image = &dynamic_shared<uint32_t>();
+  const unsigned words = in[0];
+  const uint32_t barrier = ptx::shared_address(image + words);
+  if (threadIdx.x == 0) ptx::prefetch_tensormap(map);
+  fill_untouched(image, words);
+  if (threadIdx.x == 0) make_barrier(barrier, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int32_t start[Rank];
+    box_start(start, in, blockIdx.x);
+    ptx::mbarrier_arrive_expect_tx(barrier, in[1]);
+    ptx::cp_async_bulk_tensor_load(ptx::shared_address(image), map, start, barrier);
+  }
+  completes(barrier, 0);
+  copy_words(out + blockIdx.x * words, image, words);
+}
+
+// In clusters of at most 4: each block's box goes to the ranks of its mask, into the image of its own rank. Out of each block:
+// an image a rank.
+template <int Rank>
+__global__ void tensor_load_multicast(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
+  uint32_t* const images = &dynamic_shared<uint32_t>();
+  const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size();
+  const unsigned words = in[0] * size;
+  const uint32_t barrier = ptx::shared_address(images + words);
+  fill_untouched(images, words);
+  if (threadIdx.x == 0) make_barrier(barrier, 1);
+  ptx::cluster_sync();
+  if (threadIdx.x == 0) {
+    int32_t start[Rank];
+    box_start(start, in, blockIdx.x);
+    uint32_t expected = 0;
+    for (uint32_t from = 0; from < size; ++from) expected += in[4 + (blockIdx.x - rank + from) * 4 + 3] >> rank & 1 ? in[1] : 0;
+    ptx::mbarrier_arrive_expect_tx(barrier, expected);
+    ptx::cp_async_bulk_tensor_load_multicast(ptx::shared_address(images + rank * in[0]), map, start, barrier,
+                                             static_cast<uint16_t>(in[4 + blockIdx.x * 4 + 3]));
+  }
+  completes(barrier, 0);
+  copy_words(out + blockIdx.x * words, images, words);
+  ptx::cluster_sync();
+}
+
+// Out: the memory around and between the rows of the tensor, and the tensor, into which each block stored its image.
+template <int Rank>
+__global__ void tensor_store(const uint32_t* in, uint32_t*, const __grid_constant__ TensorMap map) {
+  uint32_t* const image = &dynamic_shared<uint32_t>();
+  const unsigned words = in[0];
+  copy_words(image, in + in[2] + blockIdx.x * words, words);
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  int32_t start[Rank];
+  box_start(start, in, blockIdx.x);
+  ptx::cp_async_bulk_tensor_store(map, start, ptx::shared_address(image));
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<0>();
+}
+
+// ---- clusters ---------------------------------------------------------------------------------------------------
+
+// Clusters of at most 8 blocks of 32 threads. In: 32 words a block. Out of each thread: rank, size, and how far apart its word's
+// address and the first word's are in the next rank's memory; then of each rank the word of this thread's number.
+static __global__ void cluster_ids(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<uint32_t[32]>();
+  const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size(), thread = blockIdx.x * 32 + threadIdx.x;
+  const uint32_t base = ptx::shared_address(shared), mine = ptx::shared_address(&shared[threadIdx.x]);
+  shared[threadIdx.x] = in[thread];
+  ptx::cluster_sync();
+  out += thread * (3 + size);
+  out[0] = rank;
+  out[1] = size;
+  out[2] = ptx::mapa(mine, (rank + 1) % size) - ptx::mapa(base, (rank + 1) % size);
+  for (uint32_t from = 0; from < size; ++from) {
+    uint32_t word[1];
+    ptx::load_shared_cluster(word, ptx::mapa(mine, from));
+    out[3 + from] = word[0];
+  }
+  ptx::cluster_sync();
+}
+
+// Clusters of blocks of 32 threads, chunks of N words. In: of each thread the rank and chunk that it stores to, the rank and
+// chunk that it loads; a chunk a thread. Out of each thread: the chunk loaded, after all have stored, and the same once more
+// through the block's own address where the chunk's rank is its own, else zeros.
+template <int N>
+__global__ void cluster_moves(const uint32_t* in, uint32_t* out) {
+  struct alignas(4 * N) Chunk {
+    uint32_t words[N];
+  };
+  auto& shared = dynamic_shared<Chunk[32]>();
+  const uint32_t thread = blockIdx.x * 32 + threadIdx.x, threads = gridDim.x * 32;
+  const uint32_t* const plan = in + thread * 4;
+  uint32_t chunk[N], own[N] = {};
+  ptx::load_global(chunk, in + threads * 4 + thread * N);
+  ptx::cluster_arrive_relaxed();  // all blocks have begun before any writes to them
+  ptx::cluster_wait();
+  ptx::store_shared_cluster(ptx::mapa(ptx::shared_address(&shared[plan[1]]), plan[0]), chunk);
+  ptx::cluster_sync();
+  const uint32_t from = ptx::shared_address(&shared[plan[3]]);
+  ptx::load_shared_cluster(chunk, ptx::mapa(from, plan[2]));
+  if (plan[2] == ptx::cluster_rank()) ptx::load_shared_cluster(own, from);
+  ptx::store_global(out + thread * 2 * N, chunk);
+  ptx::store_global(out + (thread * 2 + 1) * N, own);
+  ptx::cluster_sync();
+}
+
+// Clusters of blocks of 64 threads, 8 rounds. In: 64 words a block. Out of each block and round: the words of the rank behind
+// it, reversed, with the round added; each block does something else between arriving and waiting.
+static __global__ void cluster_barriers(const uint32_t* in, uint32_t* out) {
+  auto& shared = dynamic_shared<uint32_t[64]>();
+  const unsigned thread = threadIdx.x;
+  const uint32_t next = (ptx::cluster_rank() + 1) % ptx::cluster_size();
+  for (uint32_t round = 0; round < 8; ++round) {
+    shared[thread] = in[blockIdx.x * 64 + thread] + round;
+    ptx::cluster_arrive();
+    uint32_t* const result = out + (blockIdx.x * 8 + round) * 64 + thread;
+    *result = 0;
+    ptx::cluster_wait();
+    uint32_t word[1];
+    ptx::load_shared_cluster(word, ptx::mapa(ptx::shared_address(&shared[63 - thread]), next));
+    *result += word[0];
+    ptx::cluster_sync();
+  }
+}
+
+// ---- dependent launches -----------------------------------------------------------------------------------------
+
+// In: a word a thread. Out: of each of the launches a word a thread: what it makes of all words in, which takes a while, plus
+// 3 times what the launch before it gave, from the other end.
+static __global__ void dependent_launch(const uint32_t* in, uint32_t* out, unsigned launch) {
+  const unsigned threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
+  ptx::griddepcontrol_launch_dependents();
+  uint32_t own = launch;
+  for (unsigned i = 0; i < threads; ++i) own = own * 5 + in[(thread + i) % threads];
+  ptx::griddepcontrol_wait();
+  const uint32_t before = launch == 0 ? 0 : out[(launch - 1) * threads + threads - 1 - thread];
+  out[launch * threads + thread] = own + 3 * before;
+}
+
+}  // namespace grout::instructions

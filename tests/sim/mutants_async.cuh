@@ -1,0 +1,749 @@
+// Mutants of asynchronous copies, mbarriers, clusters and dependent launches. As in mutants.cuh: one small kernel a bug, `Bug`
+// puts it in, and nothing else differs from the correct twin; mutants_test.cpp says what must find it.
+//
+// in[i] = 1000 + i, one word a thread; out has one word a thread. Tensor kernels have a map beside: of `in` or of `out` as
+// rows of 32 words, a box being kBoxRows rows. Clusters have two blocks.
+#pragma once
+
+#include "common/ptx_sm90.cuh"
+#include "tests/sim/mutants.cuh"
+
+namespace grout::mutants {
+
+// Shared memory: words, from kBarriers on mbarriers.
+constexpr unsigned kBarriers = 2048;  // bytes
+constexpr unsigned kAsyncWords = kBarriers / 4 + 8;
+constexpr int kBoxRows = 4;
+constexpr uint32_t kBoxBytes = kBoxRows * 128;
+
+__device__ __forceinline__ uint32_t word_address(unsigned word) { return ptx::shared_address(words()) + 4 * word; }
+__device__ __forceinline__ uint32_t barrier(unsigned number) { return ptx::shared_address(words()) + kBarriers + 8 * number; }
+
+// Asks until the phase is complete.
+__device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity GROUT_AT) {
+  while (!ptx::mbarrier_try_wait_parity(barrier, parity GROUT_HERE)) {
+  }
+}
+__device__ __forceinline__ void wait_cluster(uint32_t barrier, uint32_t parity GROUT_AT) {
+  while (!ptx::mbarrier_try_wait_parity_cluster(barrier, parity GROUT_HERE)) {
+  }
+}
+
+// One thread makes a barrier that the block, or the cluster, uses behind.
+__device__ __forceinline__ void make_barrier(unsigned number, uint32_t count GROUT_AT) {
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(barrier(number), count GROUT_HERE);
+    ptx::fence_mbarrier_init(GROUT_HERE_ONLY);
+  }
+  __syncthreads();
+}
+__device__ __forceinline__ void make_cluster_barrier(unsigned number, uint32_t count GROUT_AT) {
+  make_barrier(number, count GROUT_HERE);
+  ptx::cluster_sync(GROUT_HERE_ONLY);
+}
+
+// ---- Full and empty ----
+
+// Reads a stage without waiting for its copy.
+template <bool Bug> __global__ void missing_full_wait(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  if constexpr (!Bug) wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+  if constexpr (Bug) wait(barrier(0), 0);
+}
+
+// Thread 32 fills one stage, warp 0 sums its three fillings. The twin waits until the stage is empty.
+template <bool Bug> __global__ void missing_empty_wait(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);   // full
+  make_barrier(1, 32);  // empty
+  uint32_t sum = 0;
+  for (uint32_t round = 0; round < 3; ++round) {
+    if (threadIdx.x == 32) {
+      if constexpr (!Bug) wait(barrier(1), (round & 1) ^ 1);
+      ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
+      ptx::cp_async_bulk_load(word_address(0), in + 4 * round, 128, barrier(0));
+      wait(barrier(0), round & 1);
+    } else if (threadIdx.x < 32) {
+      wait(barrier(0), round & 1);
+      sum += words()[threadIdx.x];
+      ptx::mbarrier_arrive(barrier(1));
+    }
+  }
+  out[threadIdx.x] = sum;
+}
+
+// The same, complete but for a consumer that says "empty" before it has read.
+template <bool Bug> __global__ void stage_freed_before_read(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  make_barrier(1, 32);
+  uint32_t sum = 0;
+  for (uint32_t round = 0; round < 3; ++round) {
+    if (threadIdx.x == 32) {
+      wait(barrier(1), (round & 1) ^ 1);
+      ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
+      ptx::cp_async_bulk_load(word_address(0), in + 4 * round, 128, barrier(0));
+    } else if (threadIdx.x < 32) {
+      wait(barrier(0), round & 1);
+      if constexpr (Bug) ptx::mbarrier_arrive(barrier(1));
+      sum += words()[threadIdx.x];
+      if constexpr (!Bug) ptx::mbarrier_arrive(barrier(1));
+    }
+  }
+  out[threadIdx.x] = sum;
+}
+
+// ---- Bytes, parities, loops ----
+
+template <bool Bug> __global__ void missing_expect_tx(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    if constexpr (!Bug) ptx::mbarrier_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::mbarrier_arrive(barrier(0));
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+template <bool Bug> __global__ void expects_too_many_bytes(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4 + (Bug ? 16 : 0));
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+// Two copies, of which one is expected.
+template <bool Bug> __global__ void expects_too_few_bytes(const uint32_t* in, uint32_t* out) {
+  const unsigned half = blockDim.x / 2;
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), half * (Bug ? 4 : 8));
+    ptx::cp_async_bulk_load(word_address(0), in, half * 4, barrier(0));
+    ptx::cp_async_bulk_load(word_address(half), in + half, half * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+// One copy, larger than what is expected.
+template <bool Bug> __global__ void copy_larger_than_expected(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * (Bug ? 2 : 4));
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+// Waits for the phase before the first, which counts as complete.
+template <bool Bug> __global__ void wrong_parity(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), Bug ? 1 : 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+  if constexpr (Bug) wait(barrier(0), 0);
+}
+
+// A parity that does not turn: the second round waits for the first once more.
+template <bool Bug> __global__ void parity_not_turned(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  uint32_t sum = 0;
+  for (uint32_t round = 0; round < 2; ++round) {
+    if (threadIdx.x == 0) {
+      ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+      ptx::cp_async_bulk_load(word_address(round * blockDim.x), in, blockDim.x * 4, barrier(0));
+    }
+    wait(barrier(0), Bug ? 0 : round);
+    sum += words()[round * blockDim.x + threadIdx.x];
+  }
+  out[threadIdx.x] = sum / 2;
+  if constexpr (Bug) wait(barrier(0), 1);
+}
+
+// try_wait may say "not yet" at any time.
+template <bool Bug> __global__ void wait_without_loop(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  while (!ptx::mbarrier_try_wait_parity(barrier(0), 0))
+    if constexpr (Bug) break;
+  out[threadIdx.x] = words()[threadIdx.x];
+  if constexpr (Bug) wait(barrier(0), 0);
+}
+
+// ---- Arrivals ----
+
+// Two threads bring a half each; the barrier was made for one.
+template <bool Bug> __global__ void over_arrival(const uint32_t* in, uint32_t* out) {
+  const unsigned half = blockDim.x / 2;
+  make_barrier(0, Bug ? 1 : 2);
+  if (threadIdx.x % half == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), half * 4);
+    ptx::cp_async_bulk_load(word_address(threadIdx.x), in + threadIdx.x, half * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+// All threads arrive, at a barrier that was made for one warp: the phases run ahead of those who wait.
+template <bool Bug> __global__ void over_arrival_of_threads(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, Bug ? 32 : 64);
+  words()[threadIdx.x] = in[threadIdx.x];
+  ptx::mbarrier_arrive(barrier(0));
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[mirror(threadIdx.x)];
+}
+
+template <bool Bug> __global__ void under_arrival(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, Bug ? 65 : 64);
+  words()[threadIdx.x] = in[threadIdx.x];
+  ptx::mbarrier_arrive(barrier(0));
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[mirror(threadIdx.x)];
+}
+
+// ---- Making barriers ----
+
+template <bool Bug> __global__ void missing_fence_after_init(const uint32_t* in, uint32_t* out) {
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(barrier(0), 1);
+    if constexpr (!Bug) ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+template <bool Bug> __global__ void missing_barrier_after_init(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(barrier(0), 64);
+    ptx::fence_mbarrier_init();
+  }
+  if constexpr (!Bug) __syncthreads();
+  ptx::mbarrier_arrive(barrier(0));
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[mirror(threadIdx.x)];
+}
+
+// The neighbour's barrier may not be there yet: its block meets only itself.
+template <bool Bug> __global__ void missing_cluster_barrier_after_init(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 32);
+  if constexpr (!Bug) ptx::cluster_sync();
+  ptx::mbarrier_arrive_cluster(ptx::mapa(barrier(0), ptx::cluster_rank() ^ 1));
+  wait_cluster(barrier(0), 0);
+  out[global_thread()] = in[global_thread()];
+  ptx::cluster_sync();
+}
+
+template <bool Bug> __global__ void barrier_memory_used_again(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 64);
+  ptx::mbarrier_arrive(barrier(0));
+  wait(barrier(0), 0);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if constexpr (!Bug) ptx::mbarrier_inval(barrier(0));
+    ptx::mbarrier_init(barrier(0), 64);
+    ptx::fence_mbarrier_init();
+  }
+  words()[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  ptx::mbarrier_arrive(barrier(0));
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[mirror(threadIdx.x)];
+}
+
+// ---- Proxy fences ----
+
+// What the threads wrote, the copy engine sees behind their fences only.
+template <bool Bug> __global__ void missing_proxy_fence_before_bulk_store(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  if constexpr (!Bug) ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group<0>();
+  }
+}
+
+template <bool Bug>
+__global__ void missing_proxy_fence_before_tensor_store(const uint32_t* in, uint32_t*, const __grid_constant__ TensorMap map) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  if constexpr (!Bug) ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const int32_t start[2] = {0, 0};
+    ptx::cp_async_bulk_tensor_store(map, start, word_address(0));
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group<0>();
+  }
+}
+
+// The issuer fences, but before the barrier: the others wrote after that.
+template <bool Bug> __global__ void proxy_fence_of_one_thread_too_early(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  if (Bug && threadIdx.x == 0) ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if constexpr (!Bug) ptx::fence_proxy_async_shared();
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group<0>();
+  }
+}
+
+// A fence of writes that come after it.
+template <bool Bug> __global__ void proxy_fence_before_the_writes(const uint32_t* in, uint32_t* out) {
+  if constexpr (Bug) ptx::fence_proxy_async_shared();
+  words()[threadIdx.x] = in[threadIdx.x];
+  if constexpr (!Bug) ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group<0>();
+  }
+}
+
+template <bool Bug> __global__ void missing_proxy_fence_before_copy_to_cluster(const uint32_t* in, uint32_t* out) {
+  const uint32_t to = ptx::cluster_rank() ^ 1;
+  words()[threadIdx.x] = in[global_thread()];
+  if constexpr (!Bug) ptx::fence_proxy_async_shared();
+  make_cluster_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_to_cluster(ptx::mapa(word_address(256), to), word_address(0), blockDim.x * 4, ptx::mapa(barrier(0), to));
+  }
+  wait(barrier(0), 0);
+  out[global_thread()] = words()[256 + threadIdx.x];
+  ptx::cluster_sync();
+}
+
+// Global memory that the block wrote itself, and loads through the engine.
+template <bool Bug> __global__ void missing_proxy_fence_of_global_memory(const uint32_t* in, uint32_t* out) {
+  out[threadIdx.x] = in[threadIdx.x];
+  if constexpr (!Bug) ptx::fence_proxy_async_global();
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(0), out, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[mirror(threadIdx.x)];
+}
+
+// The barrier orders the writers before the issuer; the fences alone order nobody.
+template <bool Bug> __global__ void missing_barrier_before_bulk_store(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  ptx::fence_proxy_async_shared();
+  if constexpr (!Bug) __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group<0>();
+  }
+}
+
+// ---- Groups ----
+
+// Round r: warp r fills one buffer, thread 0 stores it behind. The twin waits until it has been read.
+template <bool Bug> __global__ void missing_group_wait_before_reuse(const uint32_t* in, uint32_t* out) {
+  for (unsigned round = 0; round < blockDim.x / 32; ++round) {
+    if (threadIdx.x / 32 == round) {
+      words()[threadIdx.x % 32] = in[threadIdx.x];
+      ptx::fence_proxy_async_shared();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      ptx::cp_async_bulk_store(out + round * 32, word_address(0), 128);
+      ptx::cp_async_bulk_commit_group();
+      if constexpr (!Bug) ptx::cp_async_bulk_wait_group_read<0>();
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) ptx::cp_async_bulk_wait_group_read<0>();
+}
+
+// The wait does not count a store that was not committed.
+template <bool Bug> __global__ void missing_group_commit(const uint32_t* in, uint32_t* out) {
+  for (unsigned round = 0; round < blockDim.x / 32; ++round) {
+    if (threadIdx.x / 32 == round) {
+      words()[threadIdx.x % 32] = in[threadIdx.x];
+      ptx::fence_proxy_async_shared();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      ptx::cp_async_bulk_store(out + round * 32, word_address(0), 128);
+      if constexpr (!Bug) ptx::cp_async_bulk_commit_group();
+      ptx::cp_async_bulk_wait_group_read<0>();
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group_read<0>();
+  }
+}
+
+// One buffer too few for the groups that may be unread: two, where one is filled again at once.
+template <bool Bug> __global__ void group_wait_too_weak(const uint32_t* in, uint32_t* out) {
+  for (unsigned round = 0; round < blockDim.x / 32; ++round) {
+    if (threadIdx.x / 32 == round) {
+      words()[round % 2 * 32 + threadIdx.x % 32] = in[threadIdx.x];
+      ptx::fence_proxy_async_shared();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      ptx::cp_async_bulk_store(out + round * 32, word_address(round % 2 * 32), 128);
+      ptx::cp_async_bulk_commit_group();
+      ptx::cp_async_bulk_wait_group_read<Bug ? 2 : 1>();
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) ptx::cp_async_bulk_wait_group_read<0>();
+}
+
+// Reads back what was stored: that the source has been read says nothing of the destination.
+template <bool Bug> __global__ void read_wait_where_the_write_is_needed(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+    if constexpr (Bug) {
+      ptx::cp_async_bulk_wait_group_read<0>();
+    } else {
+      ptx::cp_async_bulk_wait_group<0>();
+    }
+  }
+  __syncthreads();
+  const uint32_t word = out[mirror(threadIdx.x)];
+  if (Bug && threadIdx.x == 0) ptx::cp_async_bulk_wait_group<0>();
+  __syncthreads();
+  out[threadIdx.x] = word;
+}
+
+// Another thread cannot wait for the issuer's groups.
+template <bool Bug> __global__ void group_wait_of_another_thread(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+  }
+  if (threadIdx.x == (Bug ? 32 : 0)) ptx::cp_async_bulk_wait_group<0>();
+  __syncthreads();
+  words()[threadIdx.x] = 0;
+  if (Bug && threadIdx.x == 0) ptx::cp_async_bulk_wait_group<0>();
+}
+
+template <bool Bug> __global__ void exit_with_unread_store(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[threadIdx.x];
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
+    ptx::cp_async_bulk_commit_group();
+    if constexpr (!Bug) ptx::cp_async_bulk_wait_group_read<0>();
+  }
+}
+
+template <bool Bug> __global__ void exit_with_pending_load(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+    if constexpr (!Bug) wait(barrier(0), 0);
+  }
+  out[threadIdx.x] = in[threadIdx.x];
+}
+
+// ---- Places and sizes ----
+
+template <bool Bug> __global__ void bulk_size_not_of_16_bytes(const uint32_t* in, uint32_t* out) {
+  const uint32_t bytes = blockDim.x * 4 - (Bug ? 8 : 16);
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), bytes);
+    ptx::cp_async_bulk_load(word_address(0), in, bytes, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = threadIdx.x < bytes / 4 ? words()[threadIdx.x] : in[threadIdx.x];
+}
+
+template <bool Bug> __global__ void bulk_load_from_misaligned_address(const uint32_t* in, uint32_t* out) {
+  const unsigned skip = Bug ? 2 : 4;
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4 - 16);
+    ptx::cp_async_bulk_load(word_address(0), in + skip, blockDim.x * 4 - 16, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = threadIdx.x < skip ? in[threadIdx.x] : words()[threadIdx.x - skip];
+}
+
+template <bool Bug> __global__ void bulk_load_into_misaligned_address(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::cp_async_bulk_load(word_address(Bug ? 2 : 4), in, blockDim.x * 4, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x + (Bug ? 2 : 4)];
+}
+
+template <bool Bug> __global__ void bulk_load_reads_out_of_bounds(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    const uint32_t bytes = blockDim.x * 4 + (Bug ? 16 : 0);
+    ptx::mbarrier_arrive_expect_tx(barrier(0), bytes);
+    ptx::cp_async_bulk_load(word_address(0), in, bytes, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
+template <bool Bug> __global__ void bulk_load_beyond_shared_memory(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), 64);
+    ptx::cp_async_bulk_load(word_address(Bug ? kAsyncWords - 8 : 0), in, 64, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = in[threadIdx.x];
+}
+
+template <bool Bug>
+__global__ void start_column_not_of_16_bytes(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
+  make_barrier(0, 1);
+  const unsigned shift = Bug ? 1 : 4, column = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    const int32_t start[2] = {static_cast<int32_t>(shift), 0};
+    ptx::mbarrier_arrive_expect_tx(barrier(0), kBoxBytes);
+    ptx::cp_async_bulk_tensor_load(word_address(0), map, start, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = column < shift ? in[threadIdx.x] : words()[threadIdx.x - shift];
+}
+
+// A box of a map with the 128-byte swizzle, whose period is 1024 bytes.
+template <bool Bug> __device__ __forceinline__ unsigned swizzled(unsigned word) {
+  return Bug ? word : word ^ (word / 32 % 8 * 4);
+}
+template <bool Bug>
+__global__ void swizzled_box_at_a_wrong_base(const uint32_t*, uint32_t* out, const __grid_constant__ TensorMap map) {
+  constexpr unsigned Base = Bug ? 32 : 256;  // words
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    const int32_t start[2] = {0, 0};
+    ptx::mbarrier_arrive_expect_tx(barrier(0), kBoxBytes);
+    ptx::cp_async_bulk_tensor_load(word_address(Base), map, start, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[Base + swizzled<false>(threadIdx.x)];
+}
+
+template <bool Bug>
+__global__ void box_read_without_its_swizzle(const uint32_t*, uint32_t* out, const __grid_constant__ TensorMap map) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    const int32_t start[2] = {0, 0};
+    ptx::mbarrier_arrive_expect_tx(barrier(0), kBoxBytes);
+    ptx::cp_async_bulk_tensor_load(word_address(0), map, start, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[swizzled<Bug>(threadIdx.x)];
+}
+
+// The barrier counts the whole box, the zeros outside the tensor too.
+template <bool Bug>
+__global__ void expects_only_what_lies_inside(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    const int32_t start[2] = {0, kBoxRows - 1};
+    ptx::mbarrier_arrive_expect_tx(barrier(0), Bug ? 128 : kBoxBytes);
+    ptx::cp_async_bulk_tensor_load(word_address(0), map, start, barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = threadIdx.x < 96 ? in[threadIdx.x] + words()[32 + threadIdx.x] : words()[threadIdx.x - 96];
+}
+
+// ---- Clusters ----
+
+template <bool Bug> __global__ void missing_cluster_barrier_before_read(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[global_thread()];
+  if constexpr (Bug) {
+    __syncthreads();
+  } else {
+    ptx::cluster_sync();
+  }
+  uint32_t r[1];
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
+  out[global_thread()] = r[0];
+  ptx::cluster_sync();
+}
+
+// The blocks meet, but .relaxed orders no memory.
+template <bool Bug> __global__ void relaxed_cluster_arrive(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[global_thread()];
+  if constexpr (Bug) {
+    ptx::cluster_arrive_relaxed();
+  } else {
+    ptx::cluster_arrive();
+  }
+  ptx::cluster_wait();
+  uint32_t r[1];
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
+  out[global_thread()] = r[0];
+  ptx::cluster_sync();
+}
+
+template <bool Bug> __global__ void exit_before_a_neighbour_reads(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[global_thread()];
+  ptx::cluster_sync();
+  uint32_t r[1];
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
+  out[global_thread()] = r[0];
+  if constexpr (!Bug) ptx::cluster_sync();
+}
+
+template <bool Bug> __global__ void missing_cluster_wait(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[global_thread()];
+  ptx::cluster_arrive();
+  if constexpr (!Bug) ptx::cluster_wait();
+  uint32_t r[1];
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
+  out[global_thread()] = r[0];
+  if constexpr (Bug) ptx::cluster_wait();
+  ptx::cluster_sync();
+}
+
+template <bool Bug> __global__ void cluster_rank_outside(const uint32_t* in, uint32_t* out) {
+  words()[threadIdx.x] = in[global_thread()];
+  ptx::cluster_sync();
+  uint32_t r[1];
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), Bug ? ptx::cluster_rank() + 1 : ptx::cluster_rank() ^ 1));
+  out[global_thread()] = r[0];
+  ptx::cluster_sync();
+}
+
+// Rank 0 loads for both.
+template <bool Bug> __global__ void multicast_outside_the_cluster(const uint32_t* in, uint32_t* out) {
+  make_cluster_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    if (ptx::cluster_rank() == 0) ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 7 : 3);
+  }
+  wait(barrier(0), 0);
+  out[global_thread()] = words()[threadIdx.x];
+  ptx::cluster_sync();
+}
+
+template <bool Bug> __global__ void multicast_misses_a_block(const uint32_t* in, uint32_t* out) {
+  make_cluster_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    if (ptx::cluster_rank() == 0) ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 1 : 3);
+  }
+  wait(barrier(0), 0);
+  out[global_thread()] = words()[threadIdx.x];
+  ptx::cluster_sync();
+}
+
+// The sender fills the neighbour's stage without knowing whether it has been read there.
+template <bool Bug> __global__ void multicast_into_a_stage_in_use(const uint32_t* in, uint32_t* out) {
+  make_cluster_barrier(0, 1);
+  uint32_t sum = 0;
+  for (uint32_t round = 0; round < 3; ++round) {
+    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
+    if (threadIdx.x == 0 && ptx::cluster_rank() == 0)
+      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), 3);
+    wait(barrier(0), round & 1);
+    sum += words()[threadIdx.x];
+    if constexpr (Bug) {
+      __syncthreads();
+    } else {
+      ptx::cluster_sync();
+    }
+  }
+  out[global_thread()] = sum / 3;
+  ptx::cluster_sync();
+}
+
+// Each tells the other that it has written there; told to itself, it reads too early.
+template <bool Bug> __global__ void remote_arrival_at_ones_own_barrier(const uint32_t* in, uint32_t* out) {
+  make_cluster_barrier(0, blockDim.x);
+  const uint32_t to = ptx::cluster_rank() ^ 1, word[1] = {in[global_thread()]};
+  ptx::store_shared_cluster(ptx::mapa(word_address(threadIdx.x), to), word);
+  ptx::mbarrier_arrive_cluster(Bug ? barrier(0) : ptx::mapa(barrier(0), to));
+  wait_cluster(barrier(0), 0);
+  out[global_thread()] = words()[mirror(threadIdx.x)];
+  ptx::cluster_sync();
+}
+
+// What a neighbour wrote before it arrived is seen behind a wait of the cluster's scope only.
+template <bool Bug> __global__ void remote_arrival_waited_for_in_the_block(const uint32_t* in, uint32_t* out) {
+  make_cluster_barrier(0, blockDim.x);
+  const uint32_t to = ptx::cluster_rank() ^ 1, word[1] = {in[global_thread()]};
+  ptx::store_shared_cluster(ptx::mapa(word_address(threadIdx.x), to), word);
+  ptx::mbarrier_arrive_cluster(ptx::mapa(barrier(0), to));
+  if constexpr (Bug) {
+    wait(barrier(0), 0);
+  } else {
+    wait_cluster(barrier(0), 0);
+  }
+  out[global_thread()] = words()[mirror(threadIdx.x)];
+  ptx::cluster_sync();
+}
+
+// ---- Dependent launches: the second may begin before this has ended ----
+
+template <bool Early> __global__ void first_of_two(const uint32_t* in, uint32_t* out) {
+  if constexpr (Early) ptx::griddepcontrol_launch_dependents();
+  out[global_thread()] = in[global_thread()] + 1;
+  if constexpr (!Early) {
+    __threadfence();
+    ptx::griddepcontrol_launch_dependents();
+  }
+}
+
+template <bool Bug> __global__ void missing_dependency_wait(const uint32_t*, uint32_t* out) {
+  if constexpr (!Bug) ptx::griddepcontrol_wait();
+  out[global_thread()] = out[global_thread()] - 1;
+}
+
+// That the first launch has written, fenced and let this one begin does not show what it wrote.
+template <bool Bug> __global__ void launch_of_dependents_taken_for_an_order(const uint32_t*, uint32_t* out) {
+  if constexpr (!Bug) ptx::griddepcontrol_wait();
+  out[global_thread()] = out[global_thread()] - 1;
+}
+
+// Writes over what the first launch may still read.
+template <bool Bug> __global__ void dependent_write_before_its_wait(const uint32_t* in, uint32_t* out) {
+  if constexpr (Bug) out[global_thread()] = 0;
+  ptx::griddepcontrol_wait();
+  if constexpr (!Bug) out[global_thread()] = 0;
+  out[global_thread()] = in[global_thread()];
+}
+
+}  // namespace grout::mutants
