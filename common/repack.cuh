@@ -17,9 +17,9 @@
 // shapes        copy[b, r, c] = source[b, r, c] for r < rows, c < cols; zeros for cols <= c < ld.
 // participants  all Threads threads of the group that calls repack_tile; every group takes whole tiles.
 // memory        shared: kRepackSharedBytes, 128-byte aligned; used by transposed tiles only.
-// barriers      transposed tiles: two bar_sync of the group's threads.
-// completion    of the tile's stores: as of any stores of these threads; after the kernel, everything. The group's shared memory
-//               may be reused at once.
+// barriers      transposed tiles: two bar_sync of the group's threads, before and after the shared tile is written.
+// completion    of the tile's stores: as of any stores of these threads; after the kernel, everything. Before the group's shared
+//               memory is used for something else, its threads meet at a barrier.
 #pragma once
 #include <span>
 #include <string>
@@ -97,16 +97,43 @@ struct RepackGroup {
 
 namespace detail {
 
-// Addresses of one matrix of the batch: those of its first and behind its last valid byte, and of element (0, 0).
-struct RepackSource {
-  uintptr_t begin, end, origin;
+// One tile, once: all that needs 64 bits, but for its vectors' addresses.
+struct RepackTile {
+  uintptr_t source;              // of its first element
+  unsigned char* copy;           // of its first vector
+  int64_t row_bytes, col_bytes;  // source strides
+  int64_t pitch;                 // of the copy, bytes
+  uintptr_t begin, end;          // of the matrix: its first valid byte, and behind its last
+  int rows, vectors, cols;       // that exist of it: rows, vectors of the copy, columns of the source
+  bool inside;                   // the tile is full, and for vectors: all words around them lie in begin .. end
 };
-template <int Size> GROUT_HD RepackSource repack_source(const RepackOperand& o, int64_t batch) {
-  const uintptr_t origin = reinterpret_cast<uintptr_t>(o.source) + static_cast<uintptr_t>(batch * o.source_batch_stride * Size);
+template <int Size> GROUT_HD RepackTile repack_tile_at(const RepackOperand& o, const RepackPlan& plan, uint32_t tile) {
+  constexpr int kElements = 16 / Size;
+  const auto part = [](int64_t left, int extent) { return left < extent ? (left < 0 ? 0 : static_cast<int>(left)) : extent; };
+  const auto bytes = [](int64_t elements) { return static_cast<uintptr_t>(elements * Size); };
+  const uint32_t batch = tile / plan.per_batch, in_batch = tile % plan.per_batch;
+  const int64_t row = int64_t{in_batch / plan.across} * plan.tile_rows, vector = int64_t{in_batch % plan.across} * plan.tile_vectors;
+  const uintptr_t origin = reinterpret_cast<uintptr_t>(o.source) + bytes(batch * o.source_batch_stride);
+  RepackTile t;
+  t.source = origin + bytes(row * o.row_stride + vector * kElements * o.col_stride);
+  t.row_bytes = o.row_stride * Size, t.col_bytes = o.col_stride * Size, t.pitch = o.ld * Size;
+  t.copy = static_cast<unsigned char*>(o.copy) + batch * o.copy_batch_stride * Size + row * t.pitch + vector * 16;
+  t.rows = part(o.rows - row, plan.tile_rows);
+  t.vectors = part(o.ld / kElements - vector, plan.tile_vectors);
+  t.cols = part(o.cols - vector * kElements, plan.tile_vectors * kElements);
   int64_t low = 0, high = 0;
-  ((o.row_stride < 0) ? low : high) += (o.rows - 1) * o.row_stride;
-  ((o.col_stride < 0) ? low : high) += (o.cols - 1) * o.col_stride;
-  return {origin + static_cast<uintptr_t>(low * Size), origin + static_cast<uintptr_t>((high + 1) * Size), origin};
+  (o.row_stride < 0 ? low : high) += (o.rows - 1) * o.row_stride;
+  (o.col_stride < 0 ? low : high) += (o.cols - 1) * o.col_stride;
+  t.begin = origin + bytes(low), t.end = origin + bytes(high + 1);
+  t.inside = t.rows == plan.tile_rows && t.cols == plan.tile_vectors * kElements;
+  // The lines of vectors (rows, or columns where those are contiguous) step by one stride: the outermost reach farthest.
+  const bool by_rows = plan.mode == RepackMode::rows;
+  const uintptr_t first = t.source, last = t.source + static_cast<uintptr_t>(by_rows ? (plan.tile_rows - 1) * t.row_bytes : (kRepackLines - 1) * t.col_bytes);
+  const uintptr_t length = by_rows ? static_cast<uintptr_t>(plan.tile_vectors) * 16 : 128;
+  const uintptr_t lowest = first < last ? first : last, highest = (first < last ? last : first) + length - 16;
+  if (by_rows || plan.mode == RepackMode::transposed)
+    t.inside = t.inside && (lowest & ~uintptr_t{15}) >= t.begin && (highest & ~uintptr_t{15}) + 32 <= t.end;
+  return t;
 }
 
 // A vector on its way: two aligned words, and where in them it begins.
@@ -117,22 +144,18 @@ struct RepackVector {
 
 // Loads the vector of contiguous elements at `address`, of which the first `valid` (0 or less: none) exist.
 template <int Size>
-GROUT_DEVICE void repack_load(RepackVector& v, const RepackSource& source, uintptr_t address, int64_t valid GROUT_AT) {
+GROUT_DEVICE void repack_load(RepackVector& v, const RepackTile& t, uintptr_t address, int valid GROUT_AT) {
   const uintptr_t word = address & ~uintptr_t{15};
   v.shift = static_cast<uint32_t>(address & 15);
-  if (valid > 0 && word >= source.begin && word + 32 <= source.end) {
+  if (t.inside || (valid > 0 && word >= t.begin && word + 32 <= t.end)) {
     ptx::load_global(v.low, reinterpret_cast<const void*>(word) GROUT_HERE);
     ptx::load_global(v.high, reinterpret_cast<const void*>(word + 16) GROUT_HERE);
   } else {
     v.shift = 0;
     load_elements<Size>(v.low, address, 0, valid);
 #pragma unroll
-    for (uint32_t& word : v.high) word = 0;
+    for (uint32_t& element : v.high) element = 0;
   }
-}
-template <int Size> GROUT_DEVICE void repack_shift(uint32_t (&words)[4], const RepackVector& v, int64_t valid) {
-  shift_words(words, v.low, v.high, v.shift);
-  if (valid < 16 / Size) keep_front<16 / Size>(words, valid < 0 ? 0 : static_cast<int>(valid));
 }
 
 // Where chunk `chunk` (16 bytes) of line `line` of a transposed tile lies. Eight threads that write neighbouring chunks of one
@@ -142,110 +165,102 @@ template <int Size> GROUT_HD uint32_t repack_chunk(int line, int chunk) {
   return static_cast<uint32_t>(line * 128 + (chunk ^ key) * 16);
 }
 
-constexpr int kRepackInFlight = 4;  // vectors that a thread loads before it uses the first
+constexpr int kRepackInFlight = 4;        // vectors that a thread loads before it uses the first
+constexpr int kRepackWordsInFlight = 8;   // words of elements, likewise
 
 template <int Size, int Threads>
-GROUT_DEVICE void repack_rows(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, unsigned char* copy,
-                              int64_t row, int64_t vector, int thread GROUT_AT) {
+GROUT_DEVICE void repack_rows(const RepackTile& t, const RepackPlan& plan, int thread GROUT_AT) {
   constexpr int kElements = 16 / Size;
-  const int64_t row_bytes = o.row_stride * Size, last = o.ld / kElements;
   for (int base = 0; base < kRepackVectors; base += Threads * kRepackInFlight) {
     RepackVector v[kRepackInFlight];
-    // A warp takes neighbouring vectors, and the next stretch of the same row in its next turn.
+    // A warp takes neighbouring vectors, and in its next turn those behind them.
     const int first = base + thread / 32 * (32 * kRepackInFlight) + thread % 32;
 #pragma unroll
     for (int i = 0; i < kRepackInFlight; ++i) {
-      const int index = first + i * 32;
-      const int64_t r = row + (index >> plan.width_log2), c = vector + (index & (plan.tile_vectors - 1));
-      const int64_t valid = r < o.rows ? o.cols - c * kElements : 0;
-      repack_load<Size>(v[i], source, source.origin + static_cast<uintptr_t>(r * row_bytes + c * 16), valid GROUT_HERE);
+      const int row = (first + i * 32) >> plan.width_log2, vector = (first + i * 32) & (plan.tile_vectors - 1);
+      repack_load<Size>(v[i], t, t.source + static_cast<uintptr_t>(row * t.row_bytes + vector * 16),
+                        row < t.rows ? t.cols - vector * kElements : 0 GROUT_HERE);
     }
 #pragma unroll
     for (int i = 0; i < kRepackInFlight; ++i) {
-      const int index = first + i * 32;
-      const int64_t r = row + (index >> plan.width_log2), c = vector + (index & (plan.tile_vectors - 1));
-      if (r >= o.rows || c >= last) continue;
+      const int row = (first + i * 32) >> plan.width_log2, vector = (first + i * 32) & (plan.tile_vectors - 1);
+      if (!t.inside && (row >= t.rows || vector >= t.vectors)) continue;
       uint32_t words[4];
-      repack_shift<Size>(words, v[i], o.cols - c * kElements);
-      ptx::store_global(copy + (r * last + c) * 16, words GROUT_HERE);
+      shift_words(words, v[i].low, v[i].high, v[i].shift);
+      if (!t.inside) keep_front<kElements>(words, t.cols - vector * kElements);
+      ptx::store_global(t.copy + row * t.pitch + vector * 16, words GROUT_HERE);
     }
   }
 }
 
 template <int Size, int Threads>
-GROUT_DEVICE void repack_elements(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, unsigned char* copy,
-                                  int64_t row, int64_t vector, int thread GROUT_AT) {
-  constexpr int kPerWord = 4 / Size, kWords = 4 * kRepackVectors, kInFlight = 8;
-  const int64_t last = o.ld / kPerWord;  // words of a row of the copy
-  for (int base = 0; base < kWords; base += Threads * kInFlight) {
-    uint32_t word[kInFlight];
-    const int first = base + thread / 32 * (32 * kInFlight) + thread % 32;
+GROUT_DEVICE void repack_elements(const RepackTile& t, const RepackPlan& plan, int thread GROUT_AT) {
+  constexpr int kPerWord = 4 / Size;
+  const int words = plan.tile_vectors * 4;  // of a row of the tile; a power of two
+  for (int base = 0; base < 4 * kRepackVectors; base += Threads * kRepackWordsInFlight) {
+    uint32_t word[kRepackWordsInFlight];
+    const int first = base + thread / 32 * (32 * kRepackWordsInFlight) + thread % 32;
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int index = first + i * 32;
-      const int64_t r = row + (index >> (plan.width_log2 + 2)), c = vector * 4 + (index & (plan.tile_vectors * 4 - 1));
+    for (int i = 0; i < kRepackWordsInFlight; ++i) {
+      const int row = (first + i * 32) >> (plan.width_log2 + 2), col = ((first + i * 32) & (words - 1)) * kPerWord;
+      const uintptr_t address = t.source + static_cast<uintptr_t>(row * t.row_bytes + col * t.col_bytes);
       word[i] = 0;
 #pragma unroll
-      for (int e = 0; e < kPerWord; ++e) {
-        const int64_t col = c * kPerWord + e;
-        if (r < o.rows && col < o.cols)
-          word[i] |= load_element<Size>(source.origin + static_cast<uintptr_t>((r * o.row_stride + col * o.col_stride) * Size)) << (16 * e);
-      }
+      for (int e = 0; e < kPerWord; ++e)
+        if (t.inside || (row < t.rows && col + e < t.cols))
+          word[i] |= load_element<Size>(address + static_cast<uintptr_t>(e * t.col_bytes)) << (16 * e);
     }
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      const int index = first + i * 32;
-      const int64_t r = row + (index >> (plan.width_log2 + 2)), c = vector * 4 + (index & (plan.tile_vectors * 4 - 1));
-      if (r >= o.rows || c >= last) continue;
+    for (int i = 0; i < kRepackWordsInFlight; ++i) {
+      const int row = (first + i * 32) >> (plan.width_log2 + 2), at_word = (first + i * 32) & (words - 1);
+      if (!t.inside && (row >= t.rows || at_word >= t.vectors * 4)) continue;
       const uint32_t out[1] = {word[i]};
-      ptx::store_global(copy + (r * last + c) * 4, out GROUT_HERE);
+      ptx::store_global(t.copy + row * t.pitch + at_word * 4, out GROUT_HERE);
     }
   }
 }
 
-// Column c of the source becomes line c of the tile.
+// Column c of the source becomes line c of the shared tile.
 template <int Size, int Threads>
-GROUT_DEVICE void repack_to_lines(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, int64_t row, int64_t col,
-                                  const RepackGroup& group GROUT_AT) {
+GROUT_DEVICE void repack_vectors_to_lines(const RepackTile& t, const RepackGroup& group GROUT_AT) {
   constexpr int kElements = 16 / Size;
-  const auto address = [&](int64_t r, int64_t c) {
-    return source.origin + static_cast<uintptr_t>((r * o.row_stride + c * o.col_stride) * Size);
-  };
-  if (plan.mode == RepackMode::transposed) {
-    for (int base = 0; base < kRepackVectors; base += Threads * kRepackInFlight) {
-      RepackVector v[kRepackInFlight];
+  for (int base = 0; base < kRepackVectors; base += Threads * kRepackInFlight) {
+    RepackVector v[kRepackInFlight];
 #pragma unroll
-      for (int i = 0; i < kRepackInFlight; ++i) {
-        const int index = base + i * Threads + group.thread;
-        const int64_t r = row + index % 8 * kElements, c = col + index / 8;
-        repack_load<Size>(v[i], source, address(r, c), c < o.cols ? o.rows - r : 0 GROUT_HERE);
-      }
-#pragma unroll
-      for (int i = 0; i < kRepackInFlight; ++i) {
-        const int index = base + i * Threads + group.thread;
-        uint32_t words[4];  // elements past the last row are never stored
-        repack_shift<Size>(words, v[i], col + index / 8 < o.cols ? kElements : 0);
-        ptx::store_shared(group.shared + repack_chunk<Size>(index / 8, index % 8), words GROUT_HERE);
-      }
+    for (int i = 0; i < kRepackInFlight; ++i) {
+      const int line = (base + i * Threads + group.thread) / 8, chunk = group.thread % 8;
+      repack_load<Size>(v[i], t, t.source + static_cast<uintptr_t>(line * t.col_bytes + chunk * 16),
+                        line < t.cols ? t.rows - chunk * kElements : 0 GROUT_HERE);
     }
-  } else {
-    for (int base = 0; base < 4 * kRepackVectors; base += Threads * 8) {
-      uint32_t word[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int index = base + i * Threads + group.thread;
-        const int64_t r = row + index % 32 * (4 / Size), c = col + index / 32;
-        word[i] = 0;
+    for (int i = 0; i < kRepackInFlight; ++i) {
+      const int line = (base + i * Threads + group.thread) / 8, chunk = group.thread % 8;
+      uint32_t words[4];  // lines past the last column are zeros; elements past the last row are never stored
+      shift_words(words, v[i].low, v[i].high, v[i].shift);
+      ptx::store_shared(group.shared + repack_chunk<Size>(line, chunk), words GROUT_HERE);
+    }
+  }
+}
+template <int Size, int Threads>
+GROUT_DEVICE void repack_elements_to_lines(const RepackTile& t, const RepackGroup& group GROUT_AT) {
+  constexpr int kPerWord = 4 / Size;
+  for (int base = 0; base < 4 * kRepackVectors; base += Threads * kRepackWordsInFlight) {
+    uint32_t word[kRepackWordsInFlight];
 #pragma unroll
-        for (int e = 0; e < 4 / Size; ++e)
-          if (c < o.cols && r + e < o.rows) word[i] |= load_element<Size>(address(r + e, c)) << (16 * e);
-      }
+    for (int i = 0; i < kRepackWordsInFlight; ++i) {
+      const int line = (base + i * Threads + group.thread) / 32, row = group.thread % 32 * kPerWord;
+      const uintptr_t address = t.source + static_cast<uintptr_t>(row * t.row_bytes + line * t.col_bytes);
+      word[i] = 0;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int index = base + i * Threads + group.thread, chunk = index % 32 / 4;
-        const uint32_t out[1] = {word[i]};
-        ptx::store_shared(group.shared + repack_chunk<Size>(index / 32, chunk) + index % 4 * 4, out GROUT_HERE);
-      }
+      for (int e = 0; e < kPerWord; ++e)
+        if (t.inside || (line < t.cols && row + e < t.rows))
+          word[i] |= load_element<Size>(address + static_cast<uintptr_t>(e * t.row_bytes)) << (16 * e);
+    }
+#pragma unroll
+    for (int i = 0; i < kRepackWordsInFlight; ++i) {
+      const int line = (base + i * Threads + group.thread) / 32, at_word = group.thread % 32;
+      const uint32_t out[1] = {word[i]};
+      ptx::store_shared(group.shared + repack_chunk<Size>(line, at_word / 4) + static_cast<uint32_t>(at_word % 4 * 4), out GROUT_HERE);
     }
   }
 }
@@ -270,22 +285,22 @@ GROUT_DEVICE void repack_from_lines(uint32_t (&words)[4], uint32_t shared, int b
 }
 
 template <int Size, int Threads>
-GROUT_DEVICE void repack_transposed(const RepackOperand& o, const RepackPlan& plan, const RepackSource& source, unsigned char* copy,
-                                    int64_t row, int64_t vector, const RepackGroup& group GROUT_AT) {
-  constexpr int kElements = 16 / Size, kRowsAtOnce = 16 / Size;  // rows and vectors of a warp's access: 8 x 4 or 4 x 8
-  constexpr int kVectorsAtOnce = 32 / kRowsAtOnce, kLinesAtOnce = kVectorsAtOnce * kElements, kSteps = kRepackLines / kLinesAtOnce;
-  repack_to_lines<Size, Threads>(o, plan, source, row, vector * kElements, group GROUT_HERE);
-  ptx::bar_sync(group.barrier, Threads GROUT_HERE);
+GROUT_DEVICE void repack_transposed(const RepackTile& t, const RepackPlan& plan, const RepackGroup& group GROUT_AT) {
+  constexpr int kRowsAtOnce = 16 / Size, kVectorsAtOnce = 32 / kRowsAtOnce;  // of a warp's access: 8 x 4, or 4 x 8
+  constexpr int kSteps = kRepackLines / (kVectorsAtOnce * (16 / Size));
+  ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // all have read the tile before
+  if (plan.mode == RepackMode::transposed) repack_vectors_to_lines<Size, Threads>(t, group GROUT_HERE);
+  else repack_elements_to_lines<Size, Threads>(t, group GROUT_HERE);
+  ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // the tile is there
   const int lane = group.thread % 32;
-  const int64_t last = o.ld / kElements;
-  for (int job = group.thread / 32; job < 8 * kSteps; job += Threads / 32) {
-    const int block = job / kSteps, step = job % kSteps;
+#pragma unroll 4
+  for (int i = 0; i < 8 * kSteps * 32 / Threads; ++i) {
+    const int job = i * (Threads / 32) + group.thread / 32, block = job / kSteps, step = job % kSteps;
     uint32_t words[4];
-    repack_from_lines<Size>(words, group.shared, block, step * kLinesAtOnce, lane GROUT_HERE);
-    const int64_t r = row + block * kRowsAtOnce + lane / kVectorsAtOnce, c = vector + step * kVectorsAtOnce + lane % kVectorsAtOnce;
-    if (r < o.rows && c < last) ptx::store_global(copy + (r * last + c) * 16, words GROUT_HERE);
+    repack_from_lines<Size>(words, group.shared, block, step * kVectorsAtOnce * (16 / Size), lane GROUT_HERE);
+    const int row = block * kRowsAtOnce + lane / kVectorsAtOnce, vector = step * kVectorsAtOnce + lane % kVectorsAtOnce;
+    if (t.inside || (row < t.rows && vector < t.vectors)) ptx::store_global(t.copy + row * t.pitch + vector * 16, words GROUT_HERE);
   }
-  ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // the tile may be overwritten
 }
 }  // namespace detail
 
@@ -294,14 +309,11 @@ template <int Size, int Threads>
 GROUT_DEVICE void repack_tile(const RepackOperand& o, const RepackPlan& plan, uint32_t tile, const RepackGroup& group GROUT_AT) {
   static_assert(Size == 2 || Size == 4, "repack: elements of 2 or 4 bytes");
   static_assert(Threads % 32 == 0 && Threads >= 32 && Threads <= 256 && 256 % Threads == 0, "repack: 32, 64, 128 or 256 threads a group");
-  const uint32_t batch = tile / plan.per_batch, in_batch = tile % plan.per_batch;
-  const int64_t row = int64_t{in_batch / plan.across} * plan.tile_rows, vector = int64_t{in_batch % plan.across} * plan.tile_vectors;
-  const detail::RepackSource source = detail::repack_source<Size>(o, batch);
-  auto* copy = static_cast<unsigned char*>(o.copy) + batch * o.copy_batch_stride * Size;
+  const detail::RepackTile t = detail::repack_tile_at<Size>(o, plan, tile);
   switch (plan.mode) {
-    case RepackMode::rows: return detail::repack_rows<Size, Threads>(o, plan, source, copy, row, vector, group.thread GROUT_HERE);
-    case RepackMode::elements: return detail::repack_elements<Size, Threads>(o, plan, source, copy, row, vector, group.thread GROUT_HERE);
-    default: return detail::repack_transposed<Size, Threads>(o, plan, source, copy, row, vector, group GROUT_HERE);
+    case RepackMode::rows: return detail::repack_rows<Size, Threads>(t, plan, group.thread GROUT_HERE);
+    case RepackMode::elements: return detail::repack_elements<Size, Threads>(t, plan, group.thread GROUT_HERE);
+    default: return detail::repack_transposed<Size, Threads>(t, plan, group GROUT_HERE);
   }
 }
 

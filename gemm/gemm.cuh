@@ -198,7 +198,7 @@ Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& 
   size_t count = 0;
   const auto copy = [&](const void*& data, int64_t& ld, int64_t& stride, int64_t rows, int64_t row, int64_t batch) {
     const int64_t pitch = repack_ld<T>(row), matrix = rows * pitch;
-    operands[count++] = {.source = data, .rows = rows, .cols = row, .row_stride = ld, .copy = to, .ld = pitch, .batch = batch,
+    operands[count++] = RepackOperand{.source = data, .rows = rows, .cols = row, .row_stride = ld, .copy = to, .ld = pitch, .batch = batch,
                          .source_batch_stride = stride, .copy_batch_stride = matrix};
     data = to, ld = pitch, stride = stride == 0 ? 0 : matrix;
     to += matrix * batch;

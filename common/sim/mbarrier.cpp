@@ -83,7 +83,7 @@ MBarrier& mbarrier_at(Thread& self, Block& block, std::uint32_t address, const c
 void add_target(Thread& self, Copy& copy, Block& block, std::uint32_t address) {
   MBarrier& barrier = mbarrier_at(self, block, address, copy.name, copy.where);
   if (!barrier.fenced) not_fenced(self, barrier, copy.name, copy.where);
-  copy.targets.push_back({&block, &barrier, barrier.offset, barrier.serial, barrier.phase});
+  copy.targets.push_back({&block, barrier.offset, barrier.serial, barrier.phase});
   barrier.copied = barrier.phase + 1;
   barrier.copier = &self;
   barrier.copied_at = copy.where;
@@ -125,8 +125,8 @@ void check_mbarriers_at_exit(Thread& self) {
   for (const auto& [offset, barrier] : block.mbarriers) {
     if (!in_flight(barrier)) continue;
     fail(*barrier.copier, Report::Kind::misuse, barrier.copied_at,
-         text("block ", block, " ends, and none of its threads waited for this copy, on its mbarrier at shared offset ", offset,
-              ", phase ", barrier.copied - 1),
+         text("block ", block, " ends, and none of its threads waited for this copy, on its mbarrier at shared offset ",
+              offset, ", phase ", barrier.copied - 1),
          "a block waits for all copies into its shared memory before it ends: they may still write there");
   }
 }

@@ -21,15 +21,20 @@ const char* broken_rule(const TensorMap& map) {
   if (map.rank > 3) return "a tensor map has 1 to 3 dimensions";
   if (!power_of_two(map.element_bytes) || map.element_bytes > 8) return "elements have 1, 2, 4 or 8 bytes";
   if (unsigned(map.swizzle) > unsigned(TensorMap::Swizzle::b128)) return "the swizzle is none, 32, 64 or 128 bytes";
-  if (!map.base || reinterpret_cast<std::uintptr_t>(map.base) % 16) return "the base is a multiple of 16 bytes, and not null";
+  if (!map.base || reinterpret_cast<std::uintptr_t>(map.base) % 16)
+    return "the base is a multiple of 16 bytes, and not null";
   if (map.pitch_bytes[0] != map.element_bytes) return "elements of the first dimension are contiguous";
   for (unsigned d = 0; d < map.rank; ++d) {
     if (map.extent[d] < 1 || map.extent[d] > std::uint64_t(1) << 32) return "an extent is 1 to 2^32 elements";
     if (map.box[d] < 1 || map.box[d] > 256) return "a box has 1 to 256 elements in each dimension";
     if (d && (map.pitch_bytes[d] % 16 || map.pitch_bytes[d] >= std::uint64_t(1) << 40))
       return "a pitch is a multiple of 16 bytes, less than 2^40";
-    if (d && map.extent[d - 1] > map.pitch_bytes[d] / map.pitch_bytes[d - 1])
-      return "a pitch is at least as long as what lies between";
+    if (d && map.pitch_bytes[d] < map.extent[0] * map.element_bytes) return "a pitch is at least a row long";
+  }
+  if (map.rank == 3 && map.extent[1] > 1 && map.extent[2] > 1) {  // either may be the longer
+    const int shorter = map.pitch_bytes[1] <= map.pitch_bytes[2] ? 1 : 2, longer = 3 - shorter;
+    if ((map.pitch_bytes[longer] - map.extent[0] * map.element_bytes) / map.pitch_bytes[shorter] < map.extent[shorter] - 1)
+      return "the longer of two pitches is at least a slice of the shorter one long";
   }
   const std::uint32_t row = map.box[0] * map.element_bytes;
   if (row % 16) return "a row of a box is a multiple of 16 bytes";
@@ -95,8 +100,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
   if (offset % alignment) {
     fail(self, Report::Kind::misuse, copy.where,
          text(copy.name, " of a box at shared offset ", offset, ", which is not a multiple of ", alignment),
-         bits ? "a swizzled box starts at a multiple of the pattern's period (256, 512 or 1024 bytes for spans of 32, 64, 128): the "
-                "hardware follows the absolute address, so that elsewhere the pattern begins in its middle"
+         bits ? "a swizzled box starts at a multiple of the pattern's period (256, 512 or 1024 bytes for spans of 32, 64, "
+                "128): the hardware follows the absolute address, so that elsewhere the pattern begins in its middle"
               : "a box starts at a multiple of 128 bytes of shared memory");
   }
   copy.bytes = std::uint32_t(bytes);
@@ -120,7 +125,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
   }
   if (end > self.block->shared_bytes) {
     fail(self, Report::Kind::out_of_bounds, copy.where,
-         text(copy.name, " of a box whose swizzle reaches to shared offset ", end, " of the block's ", self.block->shared_bytes),
+         text(copy.name, " of a box whose swizzle reaches to shared offset ", end, " of the block's ",
+              self.block->shared_bytes),
          "a box lies inside the block's dynamic shared memory, with its last rows' swizzle too");
   }
   check_global(self, copy);
@@ -128,8 +134,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
 
 }  // namespace
 
-void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t* coordinates, int rank, std::uint32_t barrier,
-                 std::uint16_t blocks, Loc loc) {
+void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t* coordinates, int rank,
+                 std::uint32_t barrier, std::uint16_t blocks, Loc loc) {
   constexpr const char* kName = "cp.async.bulk.tensor.shared::cluster.global";
   void* caller = __builtin_return_address(0);
   Entry entry(kName, caller);

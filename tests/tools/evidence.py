@@ -77,23 +77,88 @@ def random_table(evidence):
     return lines
 
 
+COPY_LINE = re.compile(
+    rf"(\w+(?: \w+)?)\s+(\d+x\d+ .*?)\s+{NUMBER} us\s+{NUMBER} GB/s \| cudaMemcpy\s+{NUMBER} us\s+{NUMBER} GB/s \| "
+    rf"{NUMBER}x \[{NUMBER}, {NUMBER}\] \| launch {NUMBER} us"
+)
+
+
+def copies(evidence):
+    """{(kernel, what): figures} from the lines of bench_copy."""
+    names = ("us", "rate", "memcpy_us", "memcpy_rate", "ratio", "low", "high", "launch_us")
+    found = {}
+    for match in filter(None, map(COPY_LINE.match, evidence.read_text().splitlines())):
+        found[match.group(1), match.group(2)] = dict(zip(names, map(float, match.groups()[2:])))
+    return found
+
+
+def warm_and_cold(evidence):
+    """The two runs of bench_copy, which must be of the same cases."""
+    warm, cold = copies(evidence), copies(evidence.with_name(evidence.name.replace("warm", "cold")))
+    if warm.keys() != cold.keys() or len(warm) < 20:
+        sys.exit(f"{evidence.name}: {len(warm)} cases warm, {len(cold)} cold: the same, at least 20, are needed")
+    return warm, cold
+
+
+def ladder_table(evidence, current):
+    """The ladder of copy/README.md: its last column; the others are the README's own."""
+    warm, _ = warm_and_cold(evidence)
+    lines = current[:2]
+    for line in current[2:]:
+        cells = line.split("|")
+        name = re.search(r"copy_(\w+)\.cuh", cells[1]).group(1)
+        figures = next(row for (kernel, _), row in warm.items() if kernel == f"ladder {name}")
+        cells[-2] = f" {figures['rate']:.0f} ({figures['ratio']:.2f}) "
+        lines.append("|".join(cells))
+    return lines
+
+
+def copy_table(kernel_of, header):
+    def make(evidence, _):
+        warm, cold = warm_and_cold(evidence)
+        lines = [header, "|---|---|---:|---|---|"]
+        for (kernel, what), row in warm.items():
+            if not kernel_of(kernel):
+                continue
+            chill = cold[kernel, what]
+            ratio = lambda r: f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]"
+            lines.append(f"| {kernel} | {what} | {row['us']:.1f} us, {row['rate']:.0f} GB/s | {ratio(row)} | {ratio(chill)} |")
+        return lines
+    return make
+
+
+CROPS = "| kernel | crop | warm | of cudaMemcpy, warm | of cudaMemcpy, cold |"
+REPACKS = "| kernel | matrix | warm | of cudaMemcpy, warm | of cudaMemcpy, cold |"
+LADDER = "| file | idea | architecture | GB/s (of cudaMemcpy) |"
+
+
 def main():
     write = sys.argv[1:] == ["--write"]
-    readme, folder = ROOT / "gemm/README.md", ROOT / "tests/evidence"
-    text = readme.read_text().splitlines()
-    for evidence, make in ((folder / "bench_gemm_h200.txt", gemm_table), (folder / "bench_gemm_random_h200.txt", random_table)):
-        table = make(evidence)
-        first = text.index(table[0]) if table[0] in text else sys.exit(f"{readme}: the table {table[0]} is missing")
+    folder = ROOT / "tests/evidence"
+    copy = folder / "bench_copy_warm_h200.txt"
+    tables = (
+        ("gemm/README.md", folder / "bench_gemm_h200.txt", None, lambda evidence, _: gemm_table(evidence)),
+        ("gemm/README.md", folder / "bench_gemm_random_h200.txt", None, lambda evidence, _: random_table(evidence)),
+        ("copy/README.md", copy, LADDER, ladder_table),
+        ("copy/README.md", copy, CROPS, copy_table(lambda kernel: kernel.startswith("crop"), CROPS)),
+        ("copy/README.md", copy, REPACKS, copy_table(lambda kernel: kernel == "repack", REPACKS)),
+    )
+    for name, evidence, header, make in tables:
+        readme = ROOT / name
+        text = readme.read_text().splitlines()
+        head = header or make(evidence, None)[0]
+        first = text.index(head) if head in text else sys.exit(f"{readme}: the table {head} is missing")
         last = first
         while last < len(text) and text[last].startswith("|"):
             last += 1
+        table = make(evidence, text[first:last])
         if not write and text[first:last] != table:
             print("\n".join(difflib.unified_diff(text[first:last], table, str(readme), str(evidence), lineterm="")))
             sys.exit(1)
         text[first:last] = table
-        print(f"[ passed ] evidence: {len(table) - 2} rows of gemm/README.md follow from {evidence.name}")
-    if write:
-        readme.write_text("\n".join(text) + "\n")
+        print(f"[ passed ] evidence: {len(table) - 2} rows of {name} follow from {evidence.name}")
+        if write:
+            readme.write_text("\n".join(text) + "\n")
 
 
 main()
