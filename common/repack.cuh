@@ -17,9 +17,9 @@
 // shapes        copy[b, r, c] = source[b, r, c] for r < rows, c < cols; zeros for cols <= c < ld.
 // participants  all Threads threads of the group that calls repack_tile; every group takes whole tiles.
 // memory        shared: kRepackSharedBytes, 128-byte aligned; used by transposed tiles only.
-// barriers      transposed tiles: two bar_sync of the group's threads, before and after the shared tile is written.
-// completion    of the tile's stores: as of any stores of these threads; after the kernel, everything. Before the group's shared
-//               memory is used for something else, its threads meet at a barrier.
+// barriers      transposed tiles: two bar_sync of the group's threads, after the shared tile is written and after it is read.
+// completion    of the tile's stores: as of any stores of these threads; after the kernel, everything. The group's shared memory
+//               may be reused at once.
 #pragma once
 #include <span>
 #include <string>
@@ -288,7 +288,6 @@ template <int Size, int Threads>
 GROUT_DEVICE void repack_transposed(const RepackTile& t, const RepackPlan& plan, const RepackGroup& group GROUT_AT) {
   constexpr int kRowsAtOnce = 16 / Size, kVectorsAtOnce = 32 / kRowsAtOnce;  // of a warp's access: 8 x 4, or 4 x 8
   constexpr int kSteps = kRepackLines / (kVectorsAtOnce * (16 / Size));
-  ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // all have read the tile before
   if (plan.mode == RepackMode::transposed) repack_vectors_to_lines<Size, Threads>(t, group GROUT_HERE);
   else repack_elements_to_lines<Size, Threads>(t, group GROUT_HERE);
   ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // the tile is there
@@ -301,6 +300,7 @@ GROUT_DEVICE void repack_transposed(const RepackTile& t, const RepackPlan& plan,
     const int row = block * kRowsAtOnce + lane / kVectorsAtOnce, vector = step * kVectorsAtOnce + lane % kVectorsAtOnce;
     if (t.inside || (row < t.rows && vector < t.vectors)) ptx::store_global(t.copy + row * t.pitch + vector * 16, words GROUT_HERE);
   }
+  ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // all have read the tile
 }
 }  // namespace detail
 
