@@ -109,6 +109,18 @@ template <bool Bug> __global__ void missing_expect_tx(const uint32_t* in, uint32
   out[threadIdx.x] = words()[threadIdx.x];
 }
 
+// The same with the copy first: its bytes may come before the arrival or behind.
+template <bool Bug> __global__ void missing_expect_tx_after_the_copy(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+    if constexpr (!Bug) ptx::mbarrier_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::mbarrier_arrive(barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
 template <bool Bug> __global__ void expects_too_many_bytes(const uint32_t* in, uint32_t* out) {
   make_barrier(0, 1);
   if (threadIdx.x == 0) {
@@ -166,6 +178,7 @@ template <bool Bug> __global__ void parity_not_turned(const uint32_t* in, uint32
     }
     wait(barrier(0), Bug ? 0 : round);
     sum += words()[round * blockDim.x + threadIdx.x];
+    __syncthreads();
   }
   out[threadIdx.x] = sum / 2;
   if constexpr (Bug) wait(barrier(0), 1);
@@ -454,6 +467,8 @@ template <bool Bug> __global__ void group_wait_of_another_thread(const uint32_t*
   if (threadIdx.x == (Bug ? 32 : 0)) ptx::cp_async_bulk_wait_group<0>();
   __syncthreads();
   words()[threadIdx.x] = 0;
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
   if (Bug && threadIdx.x == 0) ptx::cp_async_bulk_wait_group<0>();
 }
 

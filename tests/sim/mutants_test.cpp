@@ -190,7 +190,8 @@ const Mutant kMutants[] = {
     {MUTANT(missing_empty_wait), kThread, "", 64, 1, kAsyncWords, three_fillings},
     {MUTANT(stage_freed_before_read), kThread, "", 64, 1, kAsyncWords, three_fillings},
     // Bytes, parities, loops.
-    {MUTANT(missing_expect_tx), kReport, "brings its", 64, 1, kAsyncWords},
+    {MUTANT(missing_expect_tx), kReport, "waited for this copy", 64, 1, kAsyncWords},
+    {MUTANT(missing_expect_tx_after_the_copy), kReport, "in phase 1", 64, 1, kAsyncWords},
     {MUTANT(expects_too_many_bytes), kReport, "16 bytes outstanding", 64, 1, kAsyncWords},
     {MUTANT(expects_too_few_bytes), kReport, "expects all bytes", 64, 1, kAsyncWords},
     {MUTANT(copy_larger_than_expected), kReport, "bytes", 64, 1, kAsyncWords},
@@ -251,7 +252,7 @@ const Mutant kMutants[] = {
 #undef MUTANT
 #undef TENSOR_MUTANT
 #undef SECOND_MUTANT
-constexpr size_t kLeast = 98;  // of them
+constexpr size_t kLeast = 99;  // of them
 
 // ---- In the child process: every mode, a line each ----
 
