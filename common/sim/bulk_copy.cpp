@@ -11,7 +11,8 @@ void check_size(Thread& self, const char* what, std::uint32_t bytes, const Loc& 
 }
 
 /// The piece of a copy between shared and global memory.
-Piece piece(Thread& self, const char* what, std::uint32_t shared, const void* global, std::uint32_t bytes, const Loc& where) {
+Piece piece(Thread& self, const char* what, std::uint32_t shared, const void* global, std::uint32_t bytes,
+            const Loc& where) {
   check_size(self, what, bytes, where);
   if (reinterpret_cast<std::uintptr_t>(global) % 16) {
     fail(self, Report::Kind::misuse, where,
@@ -34,7 +35,8 @@ void add_targets(Thread& self, Copy& copy, std::uint32_t barrier, std::uint16_t 
          "a multicast mask names only blocks of the cluster");
   }
   for_each_lane(blocks, [&](unsigned rank) {
-    add_target(self, copy, block_of_cluster_address(self, (rank + 1) << kClusterShift | barrier, copy.name, copy.where), barrier);
+    add_target(self, copy, block_of_cluster_address(self, (rank + 1) << kClusterShift | barrier, copy.name, copy.where),
+               barrier);
   });
 }
 

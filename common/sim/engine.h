@@ -51,13 +51,13 @@ struct Copy {
   const char* name;
   Thread* issuer;
   Loc where;
-  void* caller;                      // for ThreadSanitizer's reports
-  std::vector<Piece> pieces;         // `offset` is that of the destination, or a store's source
-  std::uint32_t source_offset = 0;   // to_cluster
-  std::uint32_t bytes = 0;           // that a barrier counts
-  std::vector<Target> targets;       // of loads
-  std::vector<unsigned char> data;   // of a store: what was read
-  unsigned group = 0;                // of a store
+  void* caller;                     // for ThreadSanitizer's reports
+  std::vector<Piece> pieces;        // `offset` is that of the destination, or a store's source
+  std::uint32_t source_offset = 0;  // to_cluster
+  std::uint32_t bytes = 0;          // that a barrier counts
+  std::vector<Target> targets;      // of loads
+  std::vector<unsigned char> data;  // of a store: what was read
+  unsigned group = 0;               // of a store
   bool read = false, written = false, waited = false;
   char issued = 0, read_sync = 0, written_sync = 0;  // sanitizer
 };

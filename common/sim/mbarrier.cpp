@@ -125,8 +125,8 @@ void check_mbarriers_at_exit(Thread& self) {
   for (const auto& [offset, barrier] : block.mbarriers) {
     if (!in_flight(barrier)) continue;
     fail(*barrier.copier, Report::Kind::misuse, barrier.copied_at,
-         text("block ", block, " ends, and none of its threads waited for this copy, on its mbarrier at shared offset ", offset,
-              ", phase ", barrier.copied - 1),
+         text("block ", block, " ends, and none of its threads waited for this copy, on its mbarrier at shared offset ",
+              offset, ", phase ", barrier.copied - 1),
          "a block waits for all copies into its shared memory before it ends: they may still write there");
   }
 }

@@ -13,26 +13,49 @@
 //               floating type). Shared memory is fresh in each block and lies between guard bands.
 //   cp.async    late: the destination is poisoned at issue; source read and destination written at the wait that first
 //               guarantees them (the latest legal moment). early: all of it at issue. A kernel must be right in both.
+//   mbarriers   counted arrivals and bytes, phases told apart by parity. A try_wait for the current phase waits until it is
+//               complete, and then gives false: callers must ask again. The 8 bytes hold a pattern that a stray store spoils.
+//   bulk copies and tensor copies (TMA), by a copy engine. late: it does something only when no thread can run, one step of one
+//               copy, which one the schedule decides; until then the destination of a load is poison. A store takes two steps:
+//               it reads shared memory, it writes global memory. early: all of it at issue. Boxes of 1 to 3 dimensions,
+//               swizzles of 32, 64 and 128 bytes on the absolute shared address, zeros outside of the matrix.
+//   proxies     the engine sees shared memory as it was at the last fence.proxy.async of any thread, 0xFF before the first
+//               one, and what it wrote itself. Not modelled: fence.proxy.async.global, which orders nothing here, and a fence
+//               between ordinary accesses and a load that overwrites what they accessed.
+//   clusters    1 to 8 blocks along x, their threads interleaved. mapa gives addresses in each other's shared memory. The
+//               barrier of the cluster counts the threads that have not exited. A block, and its shared memory, ends with
+//               its last thread.
+//   dependents  late: a programmatic launch does not see what the grid before it wrote (in cudaMalloc memory, up to 256
+//               MiB) until one of its threads executes griddepcontrol.wait, if that grid executed launch_dependents and
+//               nothing came between them but questions to the runtime. early: it sees all. On a device of compute
+//               capability 9.0 and later that is all that it wrote, on earlier ones what it wrote behind launch_dependents.
 //
 // What finds what
-//   this library           deadlock, divergence, misuse and out-of-bounds operands of instructions: a `Report`.
+//   this library           deadlock, divergence, misuse and out-of-bounds operands of instructions: a `Report`. Also the
+//                          use of shared memory of a block that has ended, a programmatic launch that writes what the grid
+//                          before it writes, without waiting, copies that bring their bytes to a later phase than that of
+//                          their issue, and copies and stores that a block or thread does not wait for before it ends.
 //   schedules and poison   wrong output where a barrier, a wait or a commit is missing.
 //   ThreadSanitizer        races, also those whose output happens to be right. Barriers and __syncwarp order memory,
-//                          shuffles, votes, ldmatrix and mma do not; blocks of one launch are unordered.
-//   AddressSanitizer       plain loads and stores outside cudaMalloc memory or the dynamic shared block.
+//                          shuffles, votes, ldmatrix and mma do not; blocks of one launch are unordered but for the
+//                          cluster barrier (not its relaxed arrival). The end of a block counts as a write of its shared
+//                          memory. What the grid before a programmatic launch changed counts as written until a thread
+//                          waits; that this one writes what that one only reads is not found. The engine is a thread of its own
+//                          for each thread that issues copies: what it touches counts at issue and at delivery, ordered
+//                          behind what the issuer did before, and before what waits for the mbarrier or the group.
+//                          Arrivals from other blocks order only .acquire.cluster waits.
+//   AddressSanitizer       plain loads and stores outside cudaMalloc memory or the dynamic shared block; what instructions
+//                          reach there is a `Report` in its builds.
 // One build of this library serves all three: it is never compiled with a sanitizer and calls theirs through weak symbols.
 //
 // Files: language.h (keywords, intrinsics, atomics), runtime_api.h (cudaMalloc and so on), sim.h (this: options, launch,
-// the instructions for common/ptx.cuh); inside: state.h, schedule.h, fiber.h, sanitizers.h, scheduler.cpp (who runs),
-// warp.cpp (collectives), barrier.cpp, async_copy.cpp, instructions.cpp (ldmatrix, mma), report.cpp.
+// the instructions for common/ptx.cuh); inside: state.h, engine.h, schedule.h, fiber.h, sanitizers.h, scheduler.cpp (who runs),
+// warp.cpp (collectives), barrier.cpp, cluster.cpp, async_copy.cpp (cp.async), instructions.cpp (ldmatrix, mma), mbarrier.cpp,
+// engine.cpp (when copies are made), bulk_copy.cpp, tensor_copy.cpp, dependent_launch.cpp, report.cpp.
 //
 // Where the rest of the machine goes
-//   mbarrier, TMA        an engine queue in `Scheduler`, delivered one operation at a time and only when no thread can run
-//                        (`Scheduler::run`, before it calls a deadlock); the engine is a sanitizer fiber of its own.
-//   clusters             `Scheduler` already runs several blocks at once (`Launch::cluster`): each thread knows its block.
-//   proxy fences         a second image of the shared block, copied at fence.proxy.async, which the engine reads.
 //   wgmma, tcgen05       warpgroup collectives on top of warp.cpp; operands read and results written at their waits, as
-//                        async_copy.cpp does for cp.async. tcgen05 adds a tensor memory to `Block`.
+//                        async_copy.cpp does for cp.async, shared memory through `async_image`. tcgen05 adds a tensor memory to `Block`.
 //   spinning on memory   fibers do not preempt: a load that is spun on must yield (a ld_acquire of its own), and all its
 //                        blocks must share a scheduler.
 #pragma once

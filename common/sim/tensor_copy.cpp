@@ -21,7 +21,8 @@ const char* broken_rule(const TensorMap& map) {
   if (map.rank > 3) return "a tensor map has 1 to 3 dimensions";
   if (!power_of_two(map.element_bytes) || map.element_bytes > 8) return "elements have 1, 2, 4 or 8 bytes";
   if (unsigned(map.swizzle) > unsigned(TensorMap::Swizzle::b128)) return "the swizzle is none, 32, 64 or 128 bytes";
-  if (!map.base || reinterpret_cast<std::uintptr_t>(map.base) % 16) return "the base is a multiple of 16 bytes, and not null";
+  if (!map.base || reinterpret_cast<std::uintptr_t>(map.base) % 16)
+    return "the base is a multiple of 16 bytes, and not null";
   if (map.pitch_bytes[0] != map.element_bytes) return "elements of the first dimension are contiguous";
   for (unsigned d = 0; d < map.rank; ++d) {
     if (map.extent[d] < 1 || map.extent[d] > std::uint64_t(1) << 32) return "an extent is 1 to 2^32 elements";
@@ -95,7 +96,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
   if (offset % alignment) {
     fail(self, Report::Kind::misuse, copy.where,
          text(copy.name, " of a box at shared offset ", offset, ", which is not a multiple of ", alignment),
-         bits ? "a swizzled box starts at a multiple of the pattern's period (256, 512 or 1024 bytes for spans of 32, 64, 128): the "
+         bits ? "a swizzled box starts at a multiple of the pattern's period (256, 512 or 1024 bytes for spans of 32, 64, "
+                "128): the "
                 "hardware follows the absolute address, so that elsewhere the pattern begins in its middle"
               : "a box starts at a multiple of 128 bytes of shared memory");
   }
@@ -120,7 +122,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
   }
   if (end > self.block->shared_bytes) {
     fail(self, Report::Kind::out_of_bounds, copy.where,
-         text(copy.name, " of a box whose swizzle reaches to shared offset ", end, " of the block's ", self.block->shared_bytes),
+         text(copy.name, " of a box whose swizzle reaches to shared offset ", end, " of the block's ",
+              self.block->shared_bytes),
          "a box lies inside the block's dynamic shared memory, with its last rows' swizzle too");
   }
   check_global(self, copy);
@@ -128,8 +131,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
 
 }  // namespace
 
-void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t* coordinates, int rank, std::uint32_t barrier,
-                 std::uint16_t blocks, Loc loc) {
+void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t* coordinates, int rank,
+                 std::uint32_t barrier, std::uint16_t blocks, Loc loc) {
   constexpr const char* kName = "cp.async.bulk.tensor.shared::cluster.global";
   void* caller = __builtin_return_address(0);
   Entry entry(kName, caller);
