@@ -102,6 +102,7 @@ inline Status gpu_usable() {
 
 // Nothing to set on a GPU.
 inline void set_simulated_sms(int) {}
+inline void set_simulated_compute_capability(int) {}
 
 // The block's dynamic shared memory as a T. Aligned to 1024 bytes, the span of the widest swizzle.
 template <class T> __device__ __forceinline__ T& dynamic_shared() {
@@ -124,7 +125,7 @@ template <class Function> Status driver_function(const char* name, unsigned vers
 }
 
 namespace detail {
-// cuTensorMapEncodeTiled of arguments that tensor_map.cuh has checked, in its units; pitches[0] is unused; `swizzle`: 0 none,
+// cuTensorMapEncodeTiled of arguments that tensor_map.cuh has checked, in its units; pitches[0] unused; `swizzle`: 0 none,
 // 1 to 3 of 32, 64, 128 bytes. Elements outside read as zeros.
 inline Status encode_tiled(TensorMap& map, ElementType type, const void* base, int rank, const int64_t* extents,
                            const int64_t* pitches, const int* box, int swizzle) {
@@ -216,6 +217,8 @@ using TensorMap = sim::TensorMap;
 
 // How many multiprocessors the simulated device reports.
 inline void set_simulated_sms(int sms) { sim::options().sms = sms; }
+// Which compute capability it reports, as 10 * major + minor: a program whose kernel needs 9.0 says 90.
+inline void set_simulated_compute_capability(int capability) { sim::options().compute_capability = capability; }
 
 template <class T> T& dynamic_shared() { return *static_cast<T*>(sim::dynamic_shared()); }
 

@@ -1,15 +1,19 @@
 // The show tool: its JSON against the formulas of the instruction set written out here, its text by example, its SVG for
-// being well formed and self-contained. The tool's source is part of this program, so that no path must be known.
-#define main show_main
-#include "common/show.cpp"
-#undef main
+// being well formed and self-contained. The tool's parts are linked, so that no path must be known.
+#include "common/show/show.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
 #include <variant>
 
-namespace grout {
+#include "common/copy.cuh"
+
+namespace grout::show {
 namespace {
 
 // ---- running it ----
@@ -449,4 +453,4 @@ TEST(Show, RefusesWithOneSentence) {
 }
 
 }  // namespace
-}  // namespace grout
+}  // namespace grout::show

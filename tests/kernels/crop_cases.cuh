@@ -1,4 +1,5 @@
-// Seeded crops through the host entry of copy/, for both devices: any extents, origins, pitches, strides and bases.
+// Seeded crops through the host entries of copy/, for both devices: any extents, origins, pitches, strides and bases; and those
+// that the copy engine can do.
 #pragma once
 #include <random>
 #include <string>
@@ -56,8 +57,54 @@ inline std::vector<CropCase> crop_cases(int count, uint64_t seed, int64_t larges
   return cases;
 }
 
-// Runs the case; says what is wrong, nothing if all is right.
-inline std::string run_crop(const CropCase& x, size_t guard = 256) {
+// A host entry of copy/.
+struct CropKernel {
+  std::string name;
+  Status (*crop)(const CropArguments&, CropPath&);
+  bool tensor_store = false, transposes = false;
+};
+inline CropKernel bounded_kernel() {
+  return {"copy_bounded", [](const CropArguments& g, CropPath& path) {
+            path = CropPath::bounded;
+            return crop(g, nullptr);
+          }};
+}
+
+// Crops that a kernel of the ladder takes. `largest` limits the rectangle.
+inline std::vector<CropCase> tensor_crop_cases(const CropKernel& kernel, int count, uint64_t seed, int64_t largest = INT64_MAX) {
+  std::mt19937_64 random(seed);
+  const int64_t extents[] = {0, 1, 2, 7, 8, 31, 33, 63, 64, 65, 72, 97, 128, 130};
+  const int64_t row_origins[] = {0, -1, 1, -5, 40, -63, -64, -65, 64, -130, 129, 200};
+  const int64_t col_origins[] = {0, -1, 1, -2, 2, -8, 8, -9, 5, 17, 40};  // in units of 16 bytes
+  Deck rows(14, random), cols(14, random), tile_rows(14, random), tile_cols(14, random), row_origin(12, random),
+      col_origin(11, random), pad(4, random), offset(4, random), pad_out(10, random), offset_out(8, random), type(3, random),
+      aligned(3, random);
+  std::vector<CropCase> cases;
+  for (int i = 0; i < count; ++i) {
+    CropCase x;
+    CropArguments& g = x.g;
+    g.type = static_cast<ElementType>(type.deal());
+    const size_t size = element_bytes(g.type);
+    const auto vector = static_cast<int64_t>(16 / size);
+    g.source_rows = extents[rows.deal()], g.source_cols = extents[cols.deal()];
+    g.rows = std::min(extents[tile_rows.deal()], largest), g.cols = std::min(extents[tile_cols.deal()], largest);
+    g.origin = {row_origins[row_origin.deal()], col_origins[col_origin.deal()] * vector};
+    g.row_stride = (g.source_cols + vector - 1) / vector * vector + pad.deal() * vector;
+    x.misalignment = static_cast<size_t>(offset.deal()) * 16;
+    g.ld = (kernel.transposes ? g.rows : g.cols) + pad_out.deal();
+    x.misalignment_out = static_cast<size_t>(offset_out.deal()) * size;
+    if (kernel.tensor_store || aligned.deal() == 0) {
+      g.ld = (g.ld + vector - 1) / vector * vector;
+      x.misalignment_out = x.misalignment_out / 16 * 16;
+    }
+    cases.push_back(x);
+  }
+  return cases;
+}
+
+// Runs the case; says what is wrong, nothing if all is right. `path` receives which kernel ran.
+inline std::string run_crop(const CropCase& x, size_t guard = 256, const CropKernel& kernel = bounded_kernel(),
+                            CropPath* path = nullptr) {
   CropArguments g = x.g;
   const size_t size = element_bytes(g.type);
   int64_t low = 0, high = 0;
@@ -71,28 +118,31 @@ inline std::string run_crop(const CropCase& x, size_t guard = 256) {
       const auto value = 1 + static_cast<uint32_t>(at(r, c) * 131 % 30011);
       std::memcpy(&source[at(r, c)], &value, size);
     }
-  const HostMatrix before(stored(g.type, g.rows, g.cols, false, g.ld), kOutputPadding);
+  const HostMatrix before(stored(g.type, g.rows, g.cols, kernel.transposes, g.ld), kOutputPadding);
   DeviceBuffer device_source(source.size(), x.misalignment, kPoison, guard);
   DeviceBuffer device(before.bytes.size(), x.misalignment_out, kOutputPadding, guard);
   device_source.upload(source.data()), device.upload(before.bytes.data());
   g.source = device_source.as<unsigned char>() - low * static_cast<int64_t>(size), g.destination = device.data();
-  if (const Status status = crop(g, nullptr); !status) return describe(x) + ": " + status.message;
+  CropPath ran = CropPath::bounded;
+  const std::string what = kernel.name + " " + describe(x);
+  if (const Status status = kernel.crop(g, ran); !status) return what + ": " + status.message;
+  if (path) *path = ran;
 
   std::vector<unsigned char> expected = before.bytes, got(before.bytes.size());
   for (int64_t r = 0; r < g.rows; ++r)
     for (int64_t c = 0; c < g.cols; ++c) {
       const int64_t sr = r + g.origin.row, sc = c + g.origin.col;
       const bool inside = sr >= 0 && sc >= 0 && sr < g.source_rows && sc < g.source_cols;
-      unsigned char* to = &expected[static_cast<size_t>(r * g.ld + c) * size];
+      unsigned char* to = &expected[static_cast<size_t>(before.layout.index(0, r, c)) * size];
       if (inside) std::memcpy(to, &source[at(sr, sc)], size);
       else std::memset(to, 0, size);
     }
   device.download(got.data());
   for (size_t i = 0; i < got.size(); ++i)
     if (got[i] != expected[i])
-      return describe(x) + ": byte " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(expected[i]);
+      return what + ": byte " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(expected[i]);
   for (const DeviceBuffer* buffer : {&device_source, &device})
-    if (const Status guards = buffer->check_guards(describe(x)); !guards) return guards.message;
+    if (const Status guards = buffer->check_guards(what); !guards) return guards.message;
   return "";
 }
 

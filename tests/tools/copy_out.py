@@ -1,6 +1,6 @@
 """copy_out.py [--nvcc=PATH --host-compiler=PATH]: each kernel directory can be copied out as its README says. The files
 listed under "Files to copy", and no others, are copied to an empty folder; what is listed must exist and must not be
-args, check, bench or sim; and the caller that the README shows there must compile with one nvcc line.
+args, check, bench, program or sim; and the caller that the README shows there must compile with one nvcc line.
 
 In the README, the section holds a list of paths in backquotes, then a ```cpp block: the caller, of about 20 lines."""
 import argparse
@@ -20,7 +20,7 @@ parser.add_argument("--nvcc", default="")
 parser.add_argument("--host-compiler", default="g++")
 options = parser.parse_args()
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FORBIDDEN = re.compile(r"^common/(args|check|check_gpu|bench|verify)\.|^common/sim/")
+FORBIDDEN = re.compile(r"^common/(args|check|check_gpu|bench|verify)\.|^common/sim/|/program\.cuh$")
 cases = Cases("copy_out")
 
 

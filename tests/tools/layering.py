@@ -1,6 +1,6 @@
 """The rules of the tree, read off the files:
 - an include points only down: kernels -> operations and instructions -> descriptions; kernel directories do not include
-  one another; kernel headers include neither args, check, bench nor sim; layout.cuh includes nothing of ours;
+  one another; kernel headers include neither args, check, bench, show, program nor sim; layout.cuh includes nothing of ours;
 - layout.cuh is shorter than 400 lines, what kernels can include of common/ than 3,500 (all of it is printed);
 - conditional compilation only in numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, sim/ and, for programs, verify.cuh, which no kernel
   includes; inline assembly only in ptx.cuh and ptx_sm90.cuh; no static __shared__; includes are by path from the root; headers begin with
@@ -17,7 +17,7 @@ root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 KERNEL_DIRS = ("copy", "gemm", "attention", "tmem")
 DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh"}
 OPERATIONS = {"fragment.cuh", "copy.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "tmem.cuh", "ptx.cuh", "ptx_sm90.cuh", "tensor_map.cuh", "launch.cuh"}
-PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "verify.cuh"}
+PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "verify.cuh", "program.cuh"}
 CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh"}
 COMMON_LINES, LAYOUT_LINES = 3500, 400
 
@@ -44,7 +44,7 @@ def includes_of(path):
 
 
 def is_kernel_header(path):
-    return path.split("/")[0] in KERNEL_DIRS and path.endswith((".cuh", ".h"))
+    return path.split("/")[0] in KERNEL_DIRS and path.endswith((".cuh", ".h")) and os.path.basename(path) not in PROGRAMS_ONLY
 
 
 def layer_of(path):
@@ -52,6 +52,8 @@ def layer_of(path):
     name = parts[-1]
     if parts[0] in KERNEL_DIRS:
         return 3
+    if path.startswith("common/show/"):
+        return 0
     if path.startswith("common/sim/"):
         return None  # the simulated device: below the operations, outside the ladder
     if parts[0] == "common":
@@ -60,7 +62,7 @@ def layer_of(path):
 
 
 cases = Cases("layering")
-sources = files(*(f"{directory}/*.{end}" for directory in ("common", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
+sources = files(*(f"{directory}/*.{end}" for directory in ("common", "common/show", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
 headers = [path for path in sources if path.endswith((".cuh", ".h"))]
 problems = []
 
@@ -77,8 +79,8 @@ for path in sources:
             problems.append(f"{where}: kernel directories do not include one another")
         if own == "common" and other in KERNEL_DIRS and path in headers:
             problems.append(f"{where}: common/ does not know the kernels")
-        if is_kernel_header(path) and (name in PROGRAMS_ONLY or include.startswith("common/sim/")):
-            problems.append(f"{where}: kernel files use neither args, check, bench nor sim")
+        if is_kernel_header(path) and (name in PROGRAMS_ONLY or include.startswith(("common/sim/", "common/show/"))):
+            problems.append(f"{where}: kernel files use neither args, check, bench, show, program nor sim")
         if mine in (1, 2) and theirs is not None and (theirs > mine or theirs == 0):
             problems.append(f"{where}: an include may only point down")
         if include.startswith("common/sim/") and own == "common" and path in headers and \

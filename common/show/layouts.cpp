@@ -1,0 +1,198 @@
+// Who holds which element of an instruction's operands, where a swizzle moves chunks, where a GEMM's tile lies.
+#include "common/layout.cuh"
+#include "common/ownership.cuh"
+#include "common/show/show.h"
+#include "gemm/gemm_mma.cuh"
+
+namespace grout::show {
+namespace {
+
+// ---- ownerships ----
+
+template <class Ownership>
+std::vector<std::vector<Row>> table_of() {
+  std::vector<std::vector<Row>> table(Ownership::threads);
+  for (int lane = 0; lane < Ownership::threads; ++lane) {
+    for (int slot = 0; slot < Ownership::slots; ++slot) {
+      const auto c = Ownership::at(lane, slot);
+      Row entry;
+      for (int axis = 0; axis < Ownership::axes; ++axis) entry.push_back(text(c[axis]));
+      table[lane].push_back(entry);
+    }
+  }
+  return table;
+}
+
+// The tile as a grid in which each element names its lane and slot, then the table by lane. Three axes: one grid a matrix.
+template <class Ownership>
+Shown show_ownership(const std::string& name, const std::string& title, Row coord, const std::string& slot, Row notes) {
+  constexpr int kFirst = Ownership::axes - 2, kRows = Ownership::shape[kFirst], kColumns = Ownership::shape[kFirst + 1];
+  Shown shown{name, title, notes, {}, {"lane", slot}, coord, table_of<Ownership>(), ""};
+  const int matrices = kFirst == 0 ? 1 : Ownership::shape[0];
+  for (int matrix = 0; matrix < matrices; ++matrix) {
+    Panel panel{(kFirst == 0 ? "" : "matrix " + text(matrix) + ": ") + "lane:" + slot + " that holds it",
+                coord[kFirst] + " \\ " + coord[kFirst + 1],
+                numbers(kColumns),
+                numbers(kRows),
+                {}};
+    panel.cells.assign(kRows, std::vector<Cell>(kColumns));
+    for (int lane = 0; lane < Ownership::threads; ++lane) {
+      for (int s = 0; s < Ownership::slots; ++s) {
+        const auto c = Ownership::at(lane, s);
+        if (kFirst == 0 || c[0] == matrix)
+          panel.cells[c[kFirst]][c[kFirst + 1]] = {text(lane) + ":" + text(s), lane, Ownership::threads};
+      }
+    }
+    shown.panels.push_back(panel);
+  }
+  Panel lanes{"(" + joined(coord) + ") of each lane's " + slot + "s",
+              "lane",
+              numbers(Ownership::slots),
+              numbers(Ownership::threads),
+              {}};
+  for (int lane = 0; lane < Ownership::threads; ++lane) {
+    lanes.cells.emplace_back();
+    for (const Row& entry : shown.table[lane])
+      lanes.cells.back().push_back({"(" + joined(entry, ",") + ")", lane, Ownership::threads});
+  }
+  shown.panels.push_back(lanes);
+  return shown;
+}
+
+template <int Count, bool Transposed>
+Shown show_ldmatrix(const std::string& name) {
+  return show_ownership<Ldmatrix<Count, Transposed>>(
+      name,
+      "ldmatrix: " + text(Count) + (Count == 1 ? " matrix" : " matrices") + " of 8 x 8 16-bit elements" +
+          (Transposed ? ", transposed" : ""),
+      {"matrix", "row", "col"}, "half",
+      {"half 2r + h is half h of register r; lane 8i + r gives the shared address of row r of matrix i"});
+}
+
+// ---- swizzles and shared tiles ----
+
+template <class Swizzle>
+Shown show_swizzle(const std::string& name, int span) {
+  const int chunks = span / 16, bits = detail::log2_exact(static_cast<size_t>(chunks));
+  std::string picture_y, picture_x;
+  for (int i = 0; i < 3; ++i) picture_y += i < 3 - bits ? ". " : "y ", picture_x += i < 3 - bits ? ". " : "x ";
+  Shown shown{name,
+              "swizzle of " + text(span) + " bytes: where the 16-byte chunks of 8 rows of " + text(span) + " bytes lie",
+              {"bit of the byte address   9 8 7   6 5 4   3 2 1 0",
+               "                          " + picture_y + "  " + picture_x + "  m m m m",
+               "the bits x (chunk) become x XOR y (number of the 128-byte line); the pattern starts at a multiple of " +
+                   text(8 * span) + " bytes"},
+              {},
+              {"row", "chunk"},
+              {"chunk"},
+              {},
+              ""};
+  Panel panel{"the chunk of the row at which it lies", "row \\ chunk", numbers(chunks), numbers(8), {}};
+  for (int row = 0; row < 8; ++row) {
+    shown.table.emplace_back();
+    panel.cells.emplace_back();
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int at = Swizzle{}(row * span + chunk * 16) - row * span;
+      shown.table.back().push_back({text(at / 16)});
+      panel.cells.back().push_back({text(at / 16), at / 16, chunks});
+    }
+  }
+  shown.panels.push_back(panel);
+  return shown;
+}
+
+// One operand tile of the GEMM: the byte and the 16-byte bank column at which each chunk of 8 neighbours lies.
+template <int Extent, int kK, bool KMajor>
+Shown show_gemm_tile(const std::string& name, const std::string& mn) {
+  constexpr int kRows = KMajor ? Extent : kK, kChunks = (KMajor ? kK : Extent) / 8;
+  using Layout = typename GemmOperandTile<bf16, Extent, kK, KMajor>::Layout;
+  constexpr int kLines = Extent * kK * 2 / 128, kShownLines = kLines < 32 ? kLines : 32;
+  const std::string rows = KMajor ? mn : "k", along = KMajor ? "k" : mn;
+  Shown shown{
+      name,
+      "GEMM operand tile " + mn + " x k = " + text(Extent) + " x " + text(kK) + ", 16-bit elements, contiguous along " + along,
+      {"ldmatrix reads chunks of eight successive " + rows + " at a time: they lie in eight different bank columns"},
+      {},
+      {rows, along + " chunk"},
+      {"byte", "bank column"},
+      {},
+      ""};
+  Panel panel{"chunk (" + rows + ", " + along + " / 8) in each 16-byte bank column of the 128-byte lines" +
+                  (kLines > kShownLines ? ", first " + text(kShownLines) + " lines" : ""),
+              "line \\ column",
+              numbers(8),
+              numbers(kShownLines),
+              {}};
+  panel.cells.assign(kShownLines, std::vector<Cell>(8));
+  for (int row = 0; row < kRows; ++row) {
+    shown.table.emplace_back();
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const int byte = 2 * (KMajor ? Layout{}(row, 8 * chunk) : Layout{}(8 * chunk, row)), column = byte / 16 % 8;
+      shown.table.back().push_back({text(byte), text(column)});
+      if (byte / 128 < kShownLines)
+        panel.cells[byte / 128][column] = {"(" + text(row) + "," + text(chunk) + ")", chunk % 8, 8};
+    }
+  }
+  shown.panels.push_back(panel);
+  return shown;
+}
+
+// ---- names ----
+
+// The tiles of the kernels that gemm/gemm.cuh chooses from.
+template <int Extent, int K>
+void add_gemm_tiles(std::vector<Entry>& list, bool of_a) {
+  const std::string size = text(Extent) + "x" + text(K), end = "." + size;
+  const std::string about = ", " + size + ", 16-bit: byte and bank column of each chunk";
+  if (of_a) {
+    list.push_back({"gemm.a.k-major" + end, "GEMM tile of A (layouts nn, nt)" + about,
+                    [](auto& n) { return show_gemm_tile<Extent, K, true>(n, "m"); }});
+    list.push_back({"gemm.a.m-major" + end, "GEMM tile of A (tn, tt)" + about,
+                    [](auto& n) { return show_gemm_tile<Extent, K, false>(n, "m"); }});
+  }
+  list.push_back({"gemm.b.k-major" + end, "GEMM tile of B (nt, tt)" + about,
+                  [](auto& n) { return show_gemm_tile<Extent, K, true>(n, "n"); }});
+  list.push_back({"gemm.b.n-major" + end, "GEMM tile of B (nn, tn)" + about,
+                  [](auto& n) { return show_gemm_tile<Extent, K, false>(n, "n"); }});
+}
+template <int Count>
+void add_ldmatrix(std::vector<Entry>& list) {
+  const std::string name = "ldmatrix.x" + text(Count);
+  list.push_back({name, "registers of ldmatrix", [](auto& n) { return show_ldmatrix<Count, false>(n); }});
+  list.push_back(
+      {name + ".trans", "registers of ldmatrix with .trans", [](auto& n) { return show_ldmatrix<Count, true>(n); }});
+}
+}  // namespace
+
+std::vector<Entry> layout_entries() {
+  const std::string pairs = "elements 2r and 2r + 1 share register r";
+  std::vector<Entry> list = {
+      {"mma.m16n8k16.a", "registers of operand A of mma.m16n8k16, 16-bit",
+       [=](auto& n) {
+         return show_ownership<MmaM16N8K16A>(n, "operand A of mma.m16n8k16, 16-bit elements", {"m", "k"}, "element",
+                                             {pairs});
+       }},
+      {"mma.m16n8k16.b", "registers of operand B, 16-bit",
+       [=](auto& n) {
+         return show_ownership<MmaM16N8K16B>(n, "operand B of mma.m16n8k16, 16-bit elements", {"k", "n"}, "element",
+                                             {pairs});
+       }},
+      {"mma.m16n8k16.c", "registers of the accumulators C and D, fp32",
+       [](auto& n) {
+         return show_ownership<MmaM16N8K16C>(n, "accumulators C and D of mma.m16n8k16, fp32", {"m", "n"}, "element",
+                                             {"element r is register r"});
+       }},
+  };
+  add_ldmatrix<1>(list), add_ldmatrix<2>(list), add_ldmatrix<4>(list);
+  list.push_back({"swizzle.32B", "16-byte chunks of a swizzled row",
+                  [](auto& n) { return show_swizzle<Swizzle32B<uint8_t>>(n, 32); }});
+  list.push_back({"swizzle.64B", "16-byte chunks of a swizzled row",
+                  [](auto& n) { return show_swizzle<Swizzle64B<uint8_t>>(n, 64); }});
+  list.push_back({"swizzle.128B", "16-byte chunks of a swizzled row",
+                  [](auto& n) { return show_swizzle<Swizzle128B<uint8_t>>(n, 128); }});
+  add_gemm_tiles<64, 32>(list, true), add_gemm_tiles<128, 32>(list, true), add_gemm_tiles<128, 64>(list, true);
+  add_gemm_tiles<256, 64>(list, false);
+  return list;
+}
+
+}  // namespace grout::show

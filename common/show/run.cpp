@@ -1,0 +1,96 @@
+// The command line of the show tool.
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <tuple>
+
+#include "common/args.h"
+#include "common/show/show.h"
+
+namespace grout::show {
+namespace {
+
+int refuse(const std::string& sentence) {
+  std::cerr << sentence << "\n";
+  return 2;
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  // The name is the first word that is neither an option nor an option's value.
+  std::vector<const char*> rest;
+  std::string name;
+  bool value = false;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool option = word.starts_with("--");
+    if (i == 0 || option || value || !name.empty())
+      rest.push_back(argv[i]);
+    else
+      name = word;
+    value = word == "--svg" || word == "--extents" || word == "--origin" || word == "--ld" || word == "--offset";
+  }
+  Args args(static_cast<int>(rest.size()), rest.data(),
+            "show NAME: prints or draws a layout; without a name: lists them",
+            {"text", "json", "realign", "zero-fill"});
+  const bool as_text = args.flag("text", "a table (the default)"), as_json = args.flag("json", "one JSON object");
+  const std::string svg = args.text("svg", "draw to this file", "");
+  const bool copy_options = args.given("extents") || args.given("origin") || args.given("ld") || args.given("offset") ||
+                            args.given("realign") || args.given("zero-fill");
+  CopyRequest q;
+  const bool is_copy = parse_copy(name, q);
+  std::tie(q.extent_rows, q.extent_columns) =
+      args.pair("extents", "of a copy's source (the tile's)", {q.rows, q.columns}, 0);
+  std::tie(q.row, q.col) = args.pair("origin", "of the tile in the source, signed", {0, 0});
+  q.ld = args.integer("ld", "pitch of the source, elements (its columns)", q.extent_columns);
+  q.offset = args.integer("offset", "of the source's base from an aligned address, elements", 0);
+  q.realign = args.flag("realign", "a copy that realigns misaligned vectors");
+  q.zero_fill = args.flag("zero-fill", "a copy that reads partial vectors in one access");
+  if (as_text + as_json + args.given("svg") > 1)
+    args.refuse("--text, --json and --svg exclude one another: give one of them");
+  if (copy_options && !is_copy)
+    args.refuse("--extents, --origin, --ld, --offset, --realign and --zero-fill belong to copy plans (" +
+                std::string(kCopyForm) + "), not to '" + name + "'");
+  if (const auto code = args.finish()) return *code;
+
+  const std::vector<Entry> list = layout_entries();
+  Shown shown;
+  if (name.empty()) {
+    for (const Entry& e : list) std::cout << e.name << std::string(24 - e.name.size(), ' ') << e.about << "\n";
+    std::cout << kCopyForm
+              << "\n                        what a copy makes of each vector; TYPE bf16, f16 or f32; options: show "
+                 "--help, e.g.\n"
+              << "                        show copy.64x32.bf16.t256 --extents 65,73 --origin 64,64\n";
+    return 0;
+  }
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.name == name || e.name == name + ".128x64"; });
+  if (found != list.end()) {
+    shown = found->make(name);
+  } else if (is_copy) {
+    const int vector = q.type == ElementType::f32 ? 4 : 8;
+    if (q.columns % vector != 0)
+      return refuse(name + ": the tile's columns must be a multiple of the " + text(vector) +
+                    " elements of a vector, not " + text(q.columns));
+    if (int64_t{q.rows} * q.columns > (1 << 20) || q.threads > 1024)
+      return refuse(name + ": tiles of at most 1048576 elements and 1024 threads can be shown");
+    shown = show_copy_plan(name, q);
+  } else {
+    std::vector<std::string> names;
+    for (const Entry& e : list) names.push_back(e.name);
+    return refuse("unknown name '" + name + "': " + joined(names) + " and " + kCopyForm + " exist");
+  }
+  if (!svg.empty()) {
+    std::ofstream file(svg);
+    print_svg(file, shown);
+    if (!file.flush()) return refuse("--svg " + svg + ": cannot be written");
+  } else if (as_json) {
+    print_json(std::cout, shown);
+  } else {
+    print_text(std::cout, shown);
+  }
+  return 0;
+}
+
+}  // namespace grout::show

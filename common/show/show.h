@@ -1,0 +1,82 @@
+// The parts of the show tool: what is shown, who makes it, who prints it.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "common/numeric.cuh"
+
+namespace grout::show {
+
+using Row = std::vector<std::string>;
+struct Cell {
+  std::string label;
+  int color = 0, colors = 1;  // hue `color` of `colors`; colors = 0: one of the four cases of a copy
+};
+struct Panel {  // a drawn grid
+  std::string title, corner;
+  Row columns, rows;
+  std::vector<std::vector<Cell>> cells;
+};
+struct Shown {
+  std::string name, title;
+  std::vector<std::string> notes;  // lines below the title
+  std::vector<Panel> panels;
+  std::vector<std::string> index, coord;
+  std::vector<std::vector<Row>> table;  // entries as JSON
+  std::string json;                     // further members of the JSON object, each with a comma before it
+};
+
+inline std::string text(int64_t value) {
+  return std::to_string(value);
+}
+inline std::string quoted(const std::string& s) {
+  return "\"" + s + "\"";
+}
+inline Row numbers(int count, int step = 1, const std::string& before = "") {
+  Row row;
+  for (int i = 0; i < count; ++i) row.push_back(before + text(int64_t{i} * step));
+  return row;
+}
+inline std::string joined(const std::vector<std::string>& items, const std::string& with = ", ") {
+  std::string all;
+  for (const auto& item : items) all += (all.empty() ? "" : with) + item;
+  return all;
+}
+
+// ---- print.cpp ----
+
+void print_text(std::ostream& out, const Shown& shown);
+void print_json(std::ostream& out, const Shown& shown);
+void print_svg(std::ostream& out, const Shown& shown);
+
+// ---- layouts.cpp ----
+
+struct Entry {
+  std::string name, about;
+  std::function<Shown(const std::string&)> make;
+};
+// Ownerships, swizzles, shared tiles.
+std::vector<Entry> layout_entries();
+
+// ---- copy_plan.cpp ----
+
+inline constexpr const char* kCopyForm = "copy.RxC.TYPE[.tTHREADS]";
+struct CopyRequest {
+  int rows = 0, columns = 0, threads = 256;
+  ElementType type = ElementType::bf16;
+  int64_t extent_rows = 0, extent_columns = 0, row = 0, col = 0, ld = 0, offset = 0;
+  bool realign = false, zero_fill = false;
+};
+// Reads a name of that form; false if `name` is none.
+bool parse_copy(const std::string& name, CopyRequest& q);
+Shown show_copy_plan(const std::string& name, const CopyRequest& q);
+
+// ---- run.cpp ----
+
+// The program: its exit code.
+int run(int argc, const char* const* argv);
+
+}  // namespace grout::show
