@@ -133,6 +133,9 @@ void Scheduler::run(std::uint64_t first, unsigned count) {
         if (report_) break;
         continue;
       }
+      bool any = false;
+      for (Block& block : blocks_) any |= time_out(block);
+      if (any) continue;
       report_ = deadlock(launch_, blocks_);
       break;
     }

@@ -13,8 +13,9 @@
 //               floating type). Shared memory is fresh in each block and lies between guard bands.
 //   cp.async    late: the destination is poisoned at issue; source read and destination written at the wait that first
 //               guarantees them (the latest legal moment). early: all of it at issue. A kernel must be right in both.
-//   mbarriers   counted arrivals and bytes, phases told apart by parity. A try_wait for the current phase waits until it is
-//               complete, and then gives false: callers must ask again. The 8 bytes hold a pattern that a stray store spoils.
+//   mbarriers   counted arrivals and bytes, phases told apart by parity. A thread's first try_wait for a phase that is
+//               not complete gives false at once: callers must ask again. The next ones wait until it is complete, or give
+//               false when no thread can run, a few times. The 8 bytes hold a pattern that a stray store spoils.
 //   bulk copies and tensor copies (TMA), by a copy engine. late: it does something only when no thread can run, one step of one
 //               copy, which one the schedule decides; until then the destination of a load is poison. A store takes two steps:
 //               it reads shared memory, it writes global memory. early: all of it at issue. Boxes of 1 to 3 dimensions,
