@@ -161,7 +161,7 @@ void Dependency::finish() {
                  text("misuse in kernel ", name_.empty() ? "?" : name_, ": ", overwritten, ", and no thread waited. Rule: ",
                       kRule, "."));
   }
-  if (launched_) remember();
+  remember();
 }
 
 /// Makes what has changed since the snapshot the last launch's.

@@ -27,9 +27,10 @@
 //               barrier of the cluster counts the threads that have not exited. A block, and its shared memory, ends with
 //               its last thread.
 //   dependents  late: a programmatic launch does not see what the grid before it wrote (in cudaMalloc memory, up to 256
-//               MiB) until one of its threads executes griddepcontrol.wait, if that grid executed launch_dependents and
-//               nothing came between them but questions to the runtime. early: it sees all. On a device of compute
-//               capability 9.0 and later that is all that it wrote, on earlier ones what it wrote behind launch_dependents.
+//               MiB) until one of its threads executes griddepcontrol.wait, whether that grid executed launch_dependents
+//               or just ended, if nothing came between them but questions to the runtime. early: it sees all. On a device
+//               of compute capability 9.0 and later that is all that it wrote, on earlier ones what it wrote behind
+//               launch_dependents.
 //
 // What finds what
 //   this library           deadlock, divergence, misuse and out-of-bounds operands of instructions: a `Report`. Also the

@@ -731,12 +731,14 @@ template <bool Bug> __global__ void remote_arrival_waited_for_in_the_block(const
   ptx::cluster_sync();
 }
 
-// ---- Dependent launches: the second may begin before this has ended ----
+// ---- Dependent launches: the second may begin before the first has ended ----
+// The first writes the words of block 0; the second, whose block 1 reads them, is the mutant.
 
-template <bool Early> __global__ void first_of_two(const uint32_t* in, uint32_t* out) {
-  if constexpr (Early) ptx::griddepcontrol_launch_dependents();
-  out[global_thread()] = in[global_thread()] + 1;
-  if constexpr (!Early) {
+enum class Lets { before_it_writes, when_it_has_written, at_its_end };
+template <Lets When> __global__ void first_of_two(const uint32_t* in, uint32_t* out) {
+  if constexpr (When == Lets::before_it_writes) ptx::griddepcontrol_launch_dependents();
+  if (blockIdx.x == 0) out[threadIdx.x] = in[threadIdx.x];
+  if constexpr (When == Lets::when_it_has_written) {
     __threadfence();
     ptx::griddepcontrol_launch_dependents();
   }
@@ -744,20 +746,32 @@ template <bool Early> __global__ void first_of_two(const uint32_t* in, uint32_t*
 
 template <bool Bug> __global__ void missing_dependency_wait(const uint32_t*, uint32_t* out) {
   if constexpr (!Bug) ptx::griddepcontrol_wait();
-  out[global_thread()] = out[global_thread()] - 1;
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
 }
 
 // That the first launch has written, fenced and let this one begin does not show what it wrote.
 template <bool Bug> __global__ void launch_of_dependents_taken_for_an_order(const uint32_t*, uint32_t* out) {
   if constexpr (!Bug) ptx::griddepcontrol_wait();
-  out[global_thread()] = out[global_thread()] - 1;
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
 }
 
-// Writes over what the first launch may still read.
+// A grid that never says so lets the next one begin when its blocks have ended: not when what they wrote is seen.
+template <bool Bug> __global__ void end_of_blocks_taken_for_an_order(const uint32_t*, uint32_t* out) {
+  if constexpr (!Bug) ptx::griddepcontrol_wait();
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
+}
+
+// The wait is for the thread that executes it, and those that a barrier orders behind it.
+template <bool Bug> __global__ void dependency_wait_of_another_thread(const uint32_t*, uint32_t* out) {
+  if (threadIdx.x == 0) ptx::griddepcontrol_wait();
+  if constexpr (!Bug) __syncthreads();
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
+}
+
+// Writes over what the first launch may still write.
 template <bool Bug> __global__ void dependent_write_before_its_wait(const uint32_t* in, uint32_t* out) {
   if constexpr (Bug) out[global_thread()] = 0;
   ptx::griddepcontrol_wait();
-  if constexpr (!Bug) out[global_thread()] = 0;
   out[global_thread()] = in[global_thread()];
 }
 
