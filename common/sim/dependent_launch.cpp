@@ -134,7 +134,9 @@ void Dependency::wait(Thread& self, const Loc& where) {
     overwritten = restore();
   }
   if (!overwritten.empty()) fail(self, Report::Kind::misuse, where, std::move(overwritten), kRule);
-  if (replay_) tsan::acquire(&replay_ends_);
+  if (!replay_) return;
+  tsan::acquire(&replay_ends_);
+  tsan::release(&self.block->scheduler->launch().global_fence);  // the end of a grid is seen by every proxy
 }
 
 void Dependency::launch_dependents(Thread& self) {

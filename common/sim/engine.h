@@ -65,7 +65,7 @@ struct Copy {
   std::vector<unsigned char> data;  // of a store: what was read
   unsigned group = 0;               // of a store
   bool read = false, written = false, waited = false;
-  char issued = 0, read_sync = 0, written_sync = 0;  // sanitizer
+  char issued = 0, read_sync = 0, written_sync = 0, global_read = 0;  // sanitizer
 };
 
 class Engine {
@@ -89,15 +89,17 @@ class Engine {
 };
 
 /// Until it ends, ThreadSanitizer takes this OS thread for the engine as it works for that thread: so the engine knows only
-/// what the issuers of a copy knew. In kernels and outside; no switch of fibers meanwhile.
+/// what the issuers of a copy knew. Or for a fiber of its own. In kernels and outside; no switch of fibers meanwhile.
 class OnEngine {
  public:
   OnEngine(Thread& issuer, void* caller);
+  OnEngine(void* fiber, void* caller);
   ~OnEngine();
   OnEngine(const OnEngine&) = delete;
   OnEngine& operator=(const OnEngine&) = delete;
 
  private:
+  void enter(void* fiber, void* caller);
   void* self_ = nullptr;
 };
 

@@ -265,6 +265,7 @@ void fence_proxy_async(Loc) {
 
 void fence_proxy_async_global(Loc) {
   Entry entry("fence.proxy.async.global", __builtin_return_address(0));
+  tsan::release(&entry.self.block->scheduler->launch().global_fence);
 }
 
 }  // namespace grout::sim

@@ -21,8 +21,8 @@
 //               it reads shared memory, it writes global memory. early: all of it at issue. Boxes of 1 to 3 dimensions,
 //               swizzles of 32, 64 and 128 bytes on the absolute shared address, zeros outside of the matrix.
 //   proxies     the engine sees shared memory as it was at the last fence.proxy.async of any thread, 0xFF before the first
-//               one, and what it wrote itself. Not modelled: fence.proxy.async.global, which orders nothing here, and a fence
-//               between ordinary accesses and a load that overwrites what they accessed.
+//               one, and what it wrote itself. A missing fence.proxy.async.global is a race. Not
+//               modelled: a fence between ordinary accesses and a copy that overwrites what they accessed.
 //   clusters    1 to 8 blocks along x, their threads interleaved. mapa gives addresses in each other's shared memory. The
 //               barrier of the cluster counts the threads that have not exited. A block, and its shared memory, ends with
 //               its last thread.

@@ -768,6 +768,20 @@ template <bool Bug> __global__ void dependency_wait_of_another_thread(const uint
   if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
 }
 
+// The copy engine waits for no grid either.
+template <bool Bug> __global__ void dependent_copy_before_its_wait(const uint32_t*, uint32_t* out) {
+  make_barrier(0, 1);
+  if (blockIdx.x == 0) return;
+  if (threadIdx.x == 0) {
+    if constexpr (!Bug) ptx::griddepcontrol_wait();
+    ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
+    ptx::cp_async_bulk_load(word_address(0), out, 128, barrier(0));
+  }
+  wait(barrier(0), 0);
+  if constexpr (Bug) ptx::griddepcontrol_wait();
+  out[global_thread()] = words()[threadIdx.x] + blockDim.x;
+}
+
 // Writes over what the first launch may still write.
 template <bool Bug> __global__ void dependent_write_before_its_wait(const uint32_t* in, uint32_t* out) {
   if constexpr (Bug) out[global_thread()] = 0;

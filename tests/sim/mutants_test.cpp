@@ -250,13 +250,15 @@ const Mutant kMutants[] = {
      32, 2, 0},
     {SECOND_MUTANT(end_of_blocks_taken_for_an_order, first_of_two<Lets::at_its_end>), kOutput | kThread, "", 32, 2, 0},
     {SECOND_MUTANT(dependency_wait_of_another_thread, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(dependent_copy_before_its_wait, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2,
+     kAsyncWords},
     {SECOND_MUTANT(dependent_write_before_its_wait, first_of_two<Lets::before_it_writes>), kSomeReport | kThread,
      "writes what the previous grid writes", 32, 2, 0},
 };
 #undef MUTANT
 #undef TENSOR_MUTANT
 #undef SECOND_MUTANT
-constexpr size_t kLeast = 101;  // of them
+constexpr size_t kLeast = 102;  // of them
 
 // ---- In the child process: every mode, a line each ----
 
