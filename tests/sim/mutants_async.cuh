@@ -1,8 +1,8 @@
-// Mutants of asynchronous copies, mbarriers, clusters and dependent launches. As in mutants.cuh: one small kernel a bug, `Bug`
-// puts it in, and nothing else differs from the correct twin; mutants_test.cpp says what must find it.
+// Mutants of asynchronous copies, mbarriers, clusters and dependent launches. As in mutants.cuh: one small kernel a
+// bug, `Bug` puts it in, and nothing else differs from the correct twin; mutants_test.cpp says what must find it.
 //
-// in[i] = 1000 + i, one word a thread; out has one word a thread. Tensor kernels have a map beside: of `in` or of `out` as
-// rows of 32 words, a box being kBoxRows rows. Clusters have two blocks.
+// in[i] = 1000 + i, one word a thread; out has one word a thread. Tensor kernels have a map beside: of `in` or of
+// `out` as rows of 32 words, a box being kBoxRows rows. Clusters have two blocks.
 #pragma once
 
 #include "common/ptx_sm90.cuh"
@@ -17,7 +17,9 @@ constexpr int kBoxRows = 4;
 constexpr uint32_t kBoxBytes = kBoxRows * 128;
 
 __device__ __forceinline__ uint32_t word_address(unsigned word) { return ptx::shared_address(words()) + 4 * word; }
-__device__ __forceinline__ uint32_t barrier(unsigned number) { return ptx::shared_address(words()) + kBarriers + 8 * number; }
+__device__ __forceinline__ uint32_t barrier(unsigned number) {
+  return ptx::shared_address(words()) + kBarriers + 8 * number;
+}
 
 // Asks until the phase is complete.
 __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity GROUT_AT) {
@@ -298,7 +300,8 @@ template <bool Bug> __global__ void missing_proxy_fence_before_bulk_store(const 
 }
 
 template <bool Bug>
-__global__ void missing_proxy_fence_before_tensor_store(const uint32_t* in, uint32_t*, const __grid_constant__ TensorMap map) {
+__global__ void missing_proxy_fence_before_tensor_store(const uint32_t* in, uint32_t*,
+                                                        const __grid_constant__ TensorMap map) {
   words()[threadIdx.x] = in[threadIdx.x];
   if constexpr (!Bug) ptx::fence_proxy_async_shared();
   __syncthreads();
@@ -343,7 +346,8 @@ template <bool Bug> __global__ void missing_proxy_fence_before_copy_to_cluster(c
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_to_cluster(ptx::mapa(word_address(256), to), word_address(0), blockDim.x * 4, ptx::mapa(barrier(0), to));
+    ptx::cp_async_bulk_to_cluster(ptx::mapa(word_address(256), to), word_address(0), blockDim.x * 4,
+                                  ptx::mapa(barrier(0), to));
   }
   wait(barrier(0), 0);
   out[global_thread()] = words()[256 + threadIdx.x];
@@ -656,8 +660,9 @@ template <bool Bug> __global__ void missing_cluster_wait(const uint32_t* in, uin
 template <bool Bug> __global__ void cluster_rank_outside(const uint32_t* in, uint32_t* out) {
   words()[threadIdx.x] = in[global_thread()];
   ptx::cluster_sync();
+  const uint32_t rank = ptx::cluster_rank();
   uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), Bug ? ptx::cluster_rank() + 1 : ptx::cluster_rank() ^ 1));
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), Bug ? rank + 1 : rank ^ 1));
   out[global_thread()] = r[0];
   ptx::cluster_sync();
 }
@@ -667,7 +672,8 @@ template <bool Bug> __global__ void multicast_outside_the_cluster(const uint32_t
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (ptx::cluster_rank() == 0) ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 7 : 3);
+    if (ptx::cluster_rank() == 0)
+      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 7 : 3);
   }
   wait(barrier(0), 0);
   out[global_thread()] = words()[threadIdx.x];
@@ -678,7 +684,8 @@ template <bool Bug> __global__ void multicast_misses_a_block(const uint32_t* in,
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (ptx::cluster_rank() == 0) ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 1 : 3);
+    if (ptx::cluster_rank() == 0)
+      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 1 : 3);
   }
   wait(barrier(0), 0);
   out[global_thread()] = words()[threadIdx.x];

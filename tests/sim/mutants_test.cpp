@@ -52,7 +52,8 @@ LaunchShape shape(const Mutant& m) {
   return {.grid = dim3(m.grid), .block = dim3(m.block), .shared_bytes = m.shared_words * 4, .cluster = m.cluster};
 }
 
-template <Kernel K> Status one_kernel(const Mutant& m, const uint32_t* in, uint32_t* out) {
+template <Kernel K>
+Status one_kernel(const Mutant& m, const uint32_t* in, uint32_t* out) {
   return launch(K, shape(m), nullptr, in, out);
 }
 
@@ -72,7 +73,8 @@ Status with_map(const Mutant& m, const uint32_t* in, uint32_t* out) {
 }
 
 // The second may begin before the first has ended.
-template <Kernel First, Kernel Second> Status two_kernels(const Mutant& m, const uint32_t* in, uint32_t* out) {
+template <Kernel First, Kernel Second>
+Status two_kernels(const Mutant& m, const uint32_t* in, uint32_t* out) {
   if (Status s = launch(First, shape(m), nullptr, in, out); !s) return s;
   LaunchShape second = shape(m);
   second.programmatic = true;
@@ -204,8 +206,10 @@ const Mutant kMutants[] = {
     {MUTANT(under_arrival), kReport, "64 of 65 arrivals", 64, 1, kAsyncWords, mirrored},
     // Making barriers.
     {MUTANT(missing_fence_after_init), kReport, "initialised without a fence", 64, 1, kAsyncWords},
-    {MUTANT(missing_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 64, 1, kAsyncWords, mirrored},
-    {MUTANT(missing_cluster_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 32, 2, kAsyncWords, same, 2},
+    {MUTANT(missing_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 64, 1, kAsyncWords,
+     mirrored},
+    {MUTANT(missing_cluster_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 32, 2,
+     kAsyncWords, same, 2},
     {MUTANT(barrier_memory_used_again), kReport, "mbarrier.inval comes before", 64, 1, kAsyncWords, mirrored},
     // Proxy fences.
     {MUTANT(missing_proxy_fence_before_bulk_store), kOutput, "", 64, 1, kAsyncWords},
@@ -246,10 +250,11 @@ const Mutant kMutants[] = {
     {MUTANT(remote_arrival_waited_for_in_the_block), kThread, "", 32, 2, kAsyncWords, mirrored_swapped, 2},
     // Dependent launches.
     {SECOND_MUTANT(missing_dependency_wait, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2, 0},
-    {SECOND_MUTANT(launch_of_dependents_taken_for_an_order, first_of_two<Lets::when_it_has_written>), kOutput | kThread, "",
-     32, 2, 0},
+    {SECOND_MUTANT(launch_of_dependents_taken_for_an_order, first_of_two<Lets::when_it_has_written>), kOutput | kThread,
+     "", 32, 2, 0},
     {SECOND_MUTANT(end_of_blocks_taken_for_an_order, first_of_two<Lets::at_its_end>), kOutput | kThread, "", 32, 2, 0},
-    {SECOND_MUTANT(dependency_wait_of_another_thread, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(dependency_wait_of_another_thread, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32,
+     2, 0},
     {SECOND_MUTANT(dependent_copy_before_its_wait, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2,
      kAsyncWords},
     {SECOND_MUTANT(dependent_write_before_its_wait, first_of_two<Lets::before_it_writes>), kSomeReport | kThread,
