@@ -31,7 +31,8 @@ Block& block_of_cluster_address(Thread& self, std::uint32_t address, const char*
   if (!block->alive) {
     fail(self, Report::Kind::misuse, where,
          text(what, " at shared offset ", std::int64_t(address % (1u << kClusterShift)) - kSharedBase, " of block ",
-              *block, ", rank ", window - 1, " of the cluster, which has ended: block exit before a neighbour uses its "
+              *block, ", rank ", window - 1,
+              " of the cluster, which has ended: block exit before a neighbour uses its "
               "shared memory"),
          "a block whose shared memory others may still use ends only after a cluster barrier");
   }
@@ -77,7 +78,8 @@ namespace {
 
 void* accessed(Thread& self, std::uint32_t address, unsigned bytes, const char* what, const Loc& where) {
   if (bytes != 4 && bytes != 8 && bytes != 16) {
-    fail(self, Report::Kind::misuse, where, text(what, " of ", bytes, " bytes"), "a vector access moves 4, 8 or 16 bytes");
+    fail(self, Report::Kind::misuse, where, text(what, " of ", bytes, " bytes"),
+         "a vector access moves 4, 8 or 16 bytes");
   }
   return cluster_memory(self, address, bytes, bytes, what, where);
 }

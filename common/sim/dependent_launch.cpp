@@ -44,10 +44,7 @@ void note_runtime_call() {
 }
 
 Dependency::Dependency(const Launch& launch, const Options& options, const char* name, void* caller)
-    : late_(options.asynchrony == Asynchrony::late),
-      name_(name ? name : ""),
-      alone_(active++ == 0),
-      events_(events++) {
+    : late_(options.asynchrony == Asynchrony::late), name_(name ? name : ""), alone_(active++ == 0), events_(events++) {
   Previous previous = std::exchange(last_launch, {});
   if (launch.programmatic && alone_ && previous.events == events_ && !previous.changes.empty()) {
     previous_ = std::move(previous.changes);
@@ -159,9 +156,8 @@ void Dependency::take_snapshot() {
 void Dependency::finish() {
   const std::string overwritten = restore();
   if (!overwritten.empty()) {
-    throw Report(Report::Kind::misuse,
-                 text("misuse in kernel ", name_.empty() ? "?" : name_, ": ", overwritten, ", and no thread waited. Rule: ",
-                      kRule, "."));
+    throw Report(Report::Kind::misuse, text("misuse in kernel ", name_.empty() ? "?" : name_, ": ", overwritten,
+                                            ", and no thread waited. Rule: ", kRule, "."));
   }
   remember();
 }

@@ -58,6 +58,12 @@ void fill(unsigned char* to, const Piece& piece, const unsigned char* source) {
 }
 
 std::optional<Report> load(Copy& copy) {
+  if (copy.kind == Copy::Kind::to_cluster && !copy.issuer->block->alive) {
+    return paragraph(*copy.issuer, Report::Kind::misuse, copy.where,
+                     text("block ", *copy.issuer->block, " ended before ", copy.name, " had read its shared memory"),
+                     "a block that gives a neighbour of its shared memory ends only after a cluster barrier behind the "
+                     "neighbour's wait for it");
+  }
   OnEngine engine(*copy.issuer, copy.caller);
   mark_reads(copy);
   mark_writes(copy);
@@ -97,6 +103,7 @@ void write(Copy& copy) {
     from += piece.bytes;
   }
   copy.written = true;
+  std::vector<unsigned char>().swap(copy.data);
   tsan::release(&copy.written_sync);
   tsan::release(&copy.issuer->block->scheduler->launch().global_fence);
 }

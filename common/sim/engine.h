@@ -48,9 +48,8 @@ struct Copy {
   enum class Kind : std::uint8_t { load, to_cluster, store };
   struct Target {
     Block* block;
-    MBarrier* barrier;  // if it still is the one of that serial number
-    std::uint32_t offset;
-    unsigned serial, phase;
+    std::uint32_t offset;    // of its barrier
+    unsigned serial, phase;  // of that at issue
   };
 
   Kind kind;

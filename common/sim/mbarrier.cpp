@@ -84,7 +84,7 @@ MBarrier& mbarrier_at(Thread& self, Block& block, std::uint32_t address, const c
 void add_target(Thread& self, Copy& copy, Block& block, std::uint32_t address) {
   MBarrier& barrier = mbarrier_at(self, block, address, copy.name, copy.where);
   if (!barrier.fenced) not_fenced(self, barrier, copy.name, copy.where);
-  copy.targets.push_back({&block, &barrier, barrier.offset, barrier.serial, barrier.phase});
+  copy.targets.push_back({&block, barrier.offset, barrier.serial, barrier.phase});
   barrier.copied = barrier.phase + 1;
   barrier.copier = &self;
   barrier.copied_at = copy.where;

@@ -63,9 +63,9 @@ void append(std::string& text, const Loc& where) {
 }
 
 Report paragraph(Thread& self, Report::Kind kind, const Loc& where, const std::string& what, const char* rule) {
-  return Report(kind, text(name(kind), " in ", in_block(self.block->scheduler->launch(), *self.block), ", thread ", self.number,
-                           " (warp ", self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what, ". Rule: ", rule,
-                           "."));
+  return Report(kind, text(name(kind), " in ", in_block(self.block->scheduler->launch(), *self.block), ", thread ",
+                           self.number, " (warp ", self.number / kWarp, ", lane ", self.lane, "), at ", where, ": ", what,
+                           ". Rule: ", rule, "."));
 }
 
 void fail(Thread& self, Report::Kind kind, const Loc& where, std::string what, const char* rule) {
@@ -123,8 +123,8 @@ Report deadlock(const LaunchContext& launch, const std::vector<Block>& blocks) {
   }
   append(result, " Rule: every thread that a barrier or a collective counts on comes to it, and in the same order.");
   if (bytes) {
-    append(result, " A phase of an mbarrier also needs exactly the bytes that it expects, and a thread waits for the current "
-                   "phase or the one before.");
+    append(result, " A phase of an mbarrier also needs exactly the bytes that it expects, and a thread waits for the "
+                   "current phase or the one before.");
   }
   return Report(Report::Kind::deadlock, result);
 }

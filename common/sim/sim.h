@@ -13,16 +13,16 @@
 //               floating type). Shared memory is fresh in each block and lies between guard bands.
 //   cp.async    late: the destination is poisoned at issue; source read and destination written at the wait that first
 //               guarantees them (the latest legal moment). early: all of it at issue. A kernel must be right in both.
-//   mbarriers   counted arrivals and bytes, phases told apart by parity. A thread's first try_wait for a phase that is
-//               not complete gives false at once: callers must ask again. The next ones wait until it is complete, or give
-//               false when no thread can run, a few times. The 8 bytes hold a pattern that a stray store spoils.
-//   bulk copies and tensor copies (TMA), by a copy engine. late: it does something only when no thread can run, one step of one
-//               copy, which one the schedule decides; until then the destination of a load is poison. A store takes two steps:
-//               it reads shared memory, it writes global memory. early: all of it at issue. Boxes of 1 to 3 dimensions,
-//               swizzles of 32, 64 and 128 bytes on the absolute shared address, zeros outside of the matrix.
-//   proxies     the engine sees shared memory as it was at the last fence.proxy.async of any thread, 0xFF before the first
-//               one, and what it wrote itself. A missing fence.proxy.async.global is a race. Not
-//               modelled: a fence between ordinary accesses and a copy that overwrites what they accessed.
+//   mbarriers   counted arrivals and bytes, phases told apart by parity. A thread's first try_wait for a phase that is not
+//               complete gives false at once: callers must ask again. The next ones wait until it is complete, or give false
+//               when no thread can run, a few times. The 8 bytes hold a pattern, which a stray store spoils.
+//   TMA         bulk copies, and tensor copies of 1 to 3 dimensions with swizzles of 32, 64 and 128 bytes on the absolute
+//               shared address, by a copy engine. late: it does something only when no thread can run, one step of one
+//               copy, which one the schedule decides; until then the destination of a load is poison, and a store takes
+//               two steps: it reads shared memory, it writes global memory. early: all of it at issue.
+//   proxies     the engine sees shared memory as it was at the last fence.proxy.async of any thread (0xFF before the first
+//               one), and what it wrote itself. A missing fence.proxy.async.global is a race for ThreadSanitizer. Not
+//               modelled: the fence between ordinary accesses and a copy that overwrites what they accessed.
 //   clusters    1 to 8 blocks along x, their threads interleaved. mapa gives addresses in each other's shared memory. The
 //               barrier of the cluster counts the threads that have not exited. A block, and its shared memory, ends with
 //               its last thread.
@@ -42,8 +42,8 @@
 //                          shuffles, votes, ldmatrix and mma do not; blocks of one launch are unordered but for the
 //                          cluster barrier (not its relaxed arrival). The end of a block counts as a write of its shared
 //                          memory. What the grid before a programmatic launch changed counts as written until a thread
-//                          waits; that this one writes what that one only reads is not found. The engine is a thread of its own
-//                          for each thread that issues copies: what it touches counts at issue and at delivery, ordered
+//                          waits; that this one writes what that one only reads is not found. The copy engine is one
+//                          thread more for each thread that issues: what it touches counts at issue and at delivery,
 //                          behind what the issuer did before, and before what waits for the mbarrier or the group.
 //                          Arrivals from other blocks order only .acquire.cluster waits.
 //   AddressSanitizer       plain loads and stores outside cudaMalloc memory or the dynamic shared block; what instructions
@@ -51,13 +51,14 @@
 // One build of this library serves all three: it is never compiled with a sanitizer and calls theirs through weak symbols.
 //
 // Files: language.h (keywords, intrinsics, atomics), runtime_api.h (cudaMalloc and so on), sim.h (this: options, launch,
-// the instructions for common/ptx.cuh); inside: state.h, engine.h, schedule.h, fiber.h, sanitizers.h, scheduler.cpp (who runs),
-// warp.cpp (collectives), barrier.cpp, cluster.cpp, async_copy.cpp (cp.async), instructions.cpp (ldmatrix, mma), mbarrier.cpp,
-// engine.cpp (when copies are made), bulk_copy.cpp, tensor_copy.cpp, dependent_launch.cpp, report.cpp.
+// the instructions for common/ptx.cuh); inside: state.h, engine.h, schedule.h, fiber.h, sanitizers.h, scheduler.cpp (who
+// runs), warp.cpp (collectives), barrier.cpp, cluster.cpp, async_copy.cpp (cp.async), instructions.cpp (ldmatrix, mma),
+// mbarrier.cpp, engine.cpp (when copies are made), bulk_copy.cpp, tensor_copy.cpp, dependent_launch.cpp, report.cpp.
 //
 // Where the rest of the machine goes
 //   wgmma, tcgen05       warpgroup collectives on top of warp.cpp; operands read and results written at their waits, as
-//                        async_copy.cpp does for cp.async, shared memory through `async_image`. tcgen05 adds a tensor memory to `Block`.
+//                        async_copy.cpp does for cp.async; shared memory through `async_image`. tcgen05 adds a tensor
+//                        memory to `Block`.
 //   spinning on memory   fibers do not preempt: a load that is spun on must yield (a ld_acquire of its own), and all its
 //                        blocks must share a scheduler.
 #pragma once

@@ -30,7 +30,8 @@ constexpr std::uint32_t kAllLanes = 0xffffffffu;
 constexpr unsigned kBarriers = 16;
 constexpr std::uint32_t kSharedBase = 1024;  // the block's first shared address; as on the hardware, not 0
 constexpr std::size_t kMaxSharedBytes = 227 << 10;
-constexpr unsigned kClusterShift = 24;  // a cluster address: (rank + 1) << 24 | shared address; below 1 << 24: the own block
+// A cluster address: (rank + 1) << 24 | shared address; below 1 << 24: the own block.
+constexpr unsigned kClusterShift = 24;
 constexpr unsigned kMaxCluster = 8;
 
 struct LaunchContext {

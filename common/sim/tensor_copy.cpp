@@ -97,8 +97,7 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
     fail(self, Report::Kind::misuse, copy.where,
          text(copy.name, " of a box at shared offset ", offset, ", which is not a multiple of ", alignment),
          bits ? "a swizzled box starts at a multiple of the pattern's period (256, 512 or 1024 bytes for spans of 32, 64, "
-                "128): the "
-                "hardware follows the absolute address, so that elsewhere the pattern begins in its middle"
+                "128): the hardware follows the absolute address, so that elsewhere the pattern begins in its middle"
               : "a box starts at a multiple of 128 bytes of shared memory");
   }
   copy.bytes = std::uint32_t(bytes);

@@ -43,10 +43,20 @@ void complete(Warp& warp, std::size_t index) {
 }  // namespace
 
 const char* name(Op op) {
-  static constexpr const char* kNames[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
-                                           "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync",
-                                           "ldmatrix",        "mma.sync",      "bar.sync",       "bar.arrive",
-                                           "bar.red",         "barrier.cluster.arrive",
+  static constexpr const char* kNames[] = {"__syncwarp",
+                                           "__shfl_sync",
+                                           "__shfl_up_sync",
+                                           "__shfl_down_sync",
+                                           "__shfl_xor_sync",
+                                           "__ballot_sync",
+                                           "__any_sync",
+                                           "__all_sync",
+                                           "ldmatrix",
+                                           "mma.sync",
+                                           "bar.sync",
+                                           "bar.arrive",
+                                           "bar.red",
+                                           "barrier.cluster.arrive",
                                            "barrier.cluster.wait"};
   return kNames[int(op)];
 }

@@ -15,7 +15,9 @@ static std::atomic<int> race_reports{0};
 extern "C" const char* __tsan_default_options() {
   return "exitcode=0:suppress_equal_addresses=0";
 }
-extern "C" void __tsan_on_report(void*) { ++race_reports; }
+extern "C" void __tsan_on_report(void*) {
+  ++race_reports;
+}
 
 namespace grout {
 namespace {
@@ -58,7 +60,9 @@ class AsyncTest : public testing::Test {
   int races_ = 0, expected_races_ = 0;
 };
 
-bool late() { return sim::options().asynchrony == sim::Asynchrony::late; }
+bool late() {
+  return sim::options().asynchrony == sim::Asynchrony::late;
+}
 
 std::vector<unsigned char> numbered(size_t bytes) {
   std::vector<unsigned char> v(bytes);
@@ -81,6 +85,10 @@ GROUT_DEVICE void wait_cluster(uint32_t barrier, uint32_t parity GROUT_AT) {
   }
 }
 
+void expect_part(const Status& status, const std::string& part) {
+  EXPECT_NE(status.message.find(part), std::string::npos) << "\"" << part << "\" is not in\n\"" << status.message << "\"";
+}
+
 // ---- A ring: one producer thread, 32 consumers, that add 1 to each byte and give the tile to a store ----
 
 constexpr int kStages = 3, kTiles = 8, kTileBytes = 512;
@@ -95,6 +103,7 @@ struct RingStorage {
 template <Ring kind>
 __global__ void ring(const unsigned char* in, unsigned char* out) {
   auto& s = dynamic_shared<RingStorage>();
+  in += blockIdx.x * kTiles * kTileBytes, out += blockIdx.x * kTiles * kTileBytes;
   const auto full = [&](int i) { return ptx::shared_address(&s.full[i % kStages]); };
   const auto empty = [&](int i) { return ptx::shared_address(&s.empty[i % kStages]); };
   if (threadIdx.x == 0) {
@@ -117,8 +126,10 @@ __global__ void ring(const unsigned char* in, unsigned char* out) {
       wait(full(i), uint32_t(i / kStages) & 1);
       if (kind == Ring::freed_before_read) ptx::mbarrier_arrive(empty(i));
       if (lane == 0) {
-        if (kind == Ring::weak_store_wait) ptx::cp_async_bulk_wait_group_read<2>();
-        else ptx::cp_async_bulk_wait_group_read<1>();
+        if (kind == Ring::weak_store_wait)
+          ptx::cp_async_bulk_wait_group_read<2>();
+        else
+          ptx::cp_async_bulk_wait_group_read<1>();
       }
       __syncwarp();
       for (int b = lane; b < kTileBytes; b += 32) s.out[i % 2][b] = static_cast<unsigned char>(s.stage[i % kStages][b] + 1);
@@ -140,11 +151,11 @@ struct RingRun {
 };
 
 template <Ring kind>
-RingRun run_ring(unsigned threads = 64) {
-  const auto in = numbered(kTiles * kTileBytes);
+RingRun run_ring(unsigned blocks = 1) {
+  const auto in = numbered(blocks * kTiles * kTileBytes);
   DeviceBuffer source(in.size()), destination(in.size());
   source.upload(in.data());
-  Status status = launch(ring<kind>, dim3(1), dim3(threads), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
+  Status status = launch(ring<kind>, dim3(blocks), dim3(64), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
                          destination.as<unsigned char>());
   auto expected = in;
   for (unsigned char& byte : expected) ++byte;
@@ -164,6 +175,17 @@ TEST_F(AsyncTest, RingIsRightInEveryMode) {
   });
 }
 
+TEST_F(AsyncTest, RingsOfManyBlocksOnManyWorkers) {
+  sim::options().workers = 3;
+  const unsigned blocks = sim::sanitizer() == sim::Sanitizer::thread ? 4 : 40;
+  in_every_mode([&] {
+    const RingRun run = run_ring<Ring::right>(blocks);
+    EXPECT_TRUE(run.status) << run.status.message;
+    EXPECT_TRUE(run.right);
+    EXPECT_EQ(sim::statistics().bulk_loads, uint64_t(blocks * kTiles));
+  });
+}
+
 TEST_F(AsyncTest, MissingProxyFenceIsWrongInEveryMode) {
   in_every_mode([&] {
     const RingRun run = run_ring<Ring::no_fence>();
@@ -174,9 +196,7 @@ TEST_F(AsyncTest, MissingProxyFenceIsWrongInEveryMode) {
 
 TEST_F(AsyncTest, StoreSourceReusedTooEarlyIsFound) {
   int wrong = 0;
-  const int races = races_of([&] {
-    in_every_mode([&] { wrong += !run_ring<Ring::weak_store_wait>().right; });
-  });
+  const int races = races_of([&] { in_every_mode([&] { wrong += !run_ring<Ring::weak_store_wait>().right; }); });
   if (sim::sanitizer() == sim::Sanitizer::thread) {
     EXPECT_GT(races, 0);
   } else {
@@ -221,7 +241,9 @@ sim::TensorMap map_of(const TensorCase& c, void* base) {
   for (int d = 0; d < c.rank; ++d) {
     map.extent[d] = static_cast<uint64_t>(c.extent[d]);
     map.box[d] = static_cast<uint32_t>(c.box[d]);
-    if (d) map.pitch_bytes[d] = (map.pitch_bytes[d - 1] * map.extent[d - 1] + 15) / 16 * 16 + static_cast<uint64_t>(16 * c.padding);
+    if (d)
+      map.pitch_bytes[d] =
+          (map.pitch_bytes[d - 1] * map.extent[d - 1] + 15) / 16 * 16 + static_cast<uint64_t>(16 * c.padding);
   }
   return map;
 }
@@ -288,7 +310,8 @@ struct BoxStorage {
   uint64_t barrier;
 };
 
-__global__ void load_box(const __grid_constant__ TensorMap map, int rank, int x, int y, int z, uint32_t bytes, unsigned char* out) {
+__global__ void load_box(const __grid_constant__ TensorMap map, int rank, int x, int y, int z, uint32_t bytes,
+                         unsigned char* out) {
   auto& s = dynamic_shared<BoxStorage>();
   const uint32_t barrier = ptx::shared_address(&s.barrier), box = ptx::shared_address(s.box);
   ptx::mbarrier_init(barrier, 1);
@@ -340,8 +363,8 @@ TEST_F(AsyncTest, TensorLoadsMatchTheReference) {
         const int64_t from = source_of(c, map, b);
         expected[place_of(c.swizzle, b)] = from < 0 ? 0 : in[static_cast<size_t>(from)];
       }
-      const Status status = launch(load_box, dim3(1), dim3(1), sizeof(BoxStorage), nullptr, map, c.rank, c.start[0], c.start[1],
-                                   c.start[2], static_cast<uint32_t>(bytes), out.as<unsigned char>());
+      const Status status = launch(load_box, dim3(1), dim3(1), sizeof(BoxStorage), nullptr, map, c.rank, c.start[0],
+                                   c.start[1], c.start[2], static_cast<uint32_t>(bytes), out.as<unsigned char>());
       ASSERT_TRUE(status) << status.message << describe(c);
       ASSERT_EQ(sim::statistics().tensor_loads, 1u);
       ASSERT_EQ(contents(out), expected) << describe(c);
@@ -366,8 +389,8 @@ TEST_F(AsyncTest, TensorStoresWriteTheMatrixAndNothingElse) {
       for (size_t b = 0; b < box_bytes(c); ++b) {
         if (const int64_t to = source_of(c, map, b); to >= 0) expected[static_cast<size_t>(to)] = in[place_of(c.swizzle, b)];
       }
-      const Status status = launch(store_box, dim3(1), dim3(1), sizeof(BoxStorage), nullptr, map, c.rank, c.start[0], c.start[1],
-                                   c.start[2], source.as<const unsigned char>());
+      const Status status = launch(store_box, dim3(1), dim3(1), sizeof(BoxStorage), nullptr, map, c.rank, c.start[0],
+                                   c.start[1], c.start[2], source.as<const unsigned char>());
       ASSERT_TRUE(status) << status.message << describe(c);
       ASSERT_EQ(sim::statistics().tensor_stores, 1u);
       ASSERT_EQ(contents(out), expected) << describe(c);
@@ -406,6 +429,172 @@ TEST_F(AsyncTest, DestinationIsPoisonUntilTheCopyIsMade) {
   if (sim::sanitizer() == sim::Sanitizer::thread) {
     EXPECT_GT(races, 0) << "the engine is not the thread that issues";
   }
+}
+
+// seen: what lies in global memory when a group's source was read, and when it was written.
+__global__ void look_before_written(unsigned char* out, unsigned char* seen, bool look_early) {
+  auto& s = dynamic_shared<RingStorage>();
+  s.out[0][0] = 42;
+  ptx::fence_proxy_async_shared();
+  ptx::cp_async_bulk_store(out, ptx::shared_address(s.out[0]), 16);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<0>();
+  s.out[0][0] = 43;  // not seen by the store any more
+  ptx::fence_proxy_async_shared();
+  if (look_early) seen[0] = out[0];
+  ptx::cp_async_bulk_store(out + 16, ptx::shared_address(s.out[0]), 16);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group<1>();
+  seen[1] = out[0];
+  ptx::cp_async_bulk_wait_group_read<0>();  // the second is written after the end of the thread
+}
+
+TEST_F(AsyncTest, ASourceThatWasReadIsNotWrittenYet) {
+  for (const bool look_early : {false, true}) {
+    const auto run = [&] {
+      in_every_mode([&] {
+        alignas(16) unsigned char out[32] = {};
+        unsigned char seen[2] = {};
+        const Status status =
+            launch(look_before_written, dim3(1), dim3(1), sizeof(RingStorage), nullptr, &out[0], &seen[0], look_early);
+        EXPECT_TRUE(status) << status.message;
+        if (look_early) {
+          EXPECT_EQ(seen[0], late() ? 0 : 42);
+        }
+        EXPECT_EQ(seen[1], 42);
+        EXPECT_EQ(out[0], 42);
+        EXPECT_EQ(out[16], 43);
+        for (int i = 1; i < 16; ++i) EXPECT_EQ(out[i] & out[16 + i], 0xff);
+      });
+    };
+    if (!look_early) {
+      run();
+    } else if (const int races = races_of(run); sim::sanitizer() == sim::Sanitizer::thread) {
+      EXPECT_GT(races, 0);
+    }
+  }
+}
+
+__global__ void leave_one_group(unsigned char* out, unsigned char* seen) {
+  auto& s = dynamic_shared<RingStorage>();
+  std::memset(s.out, 42, 32);
+  ptx::fence_proxy_async_shared();
+  for (int i = 0; i < 2; ++i) {
+    ptx::cp_async_bulk_store(out + 16 * i, ptx::shared_address(&s.out[0][16 * i]), 16);
+    ptx::cp_async_bulk_commit_group();
+  }
+  ptx::cp_async_bulk_wait_group<1>();
+  seen[0] = out[0];
+  seen[1] = out[16];
+  ptx::cp_async_bulk_wait_group<0>();
+  seen[2] = out[16];
+}
+
+TEST_F(AsyncTest, TheNewestGroupsMayStayUnfinished) {
+  sim::options().asynchrony = sim::Asynchrony::late;
+  alignas(16) unsigned char out[32] = {}, seen[3] = {};
+  const int races = races_of([&] {
+    EXPECT_TRUE(launch(leave_one_group, dim3(1), dim3(1), sizeof(RingStorage), nullptr, &out[0], &seen[0]));
+  });
+  EXPECT_EQ(seen[0], 42);
+  EXPECT_EQ(seen[1], 0);
+  EXPECT_EQ(seen[2], 42);
+  if (sim::sanitizer() == sim::Sanitizer::thread) {
+    EXPECT_GT(races, 0);
+  }
+}
+
+// Thread 0 issues three loads, threads 32, 64 and 96 wait for one each and say in which order they came.
+__global__ void record_deliveries(const unsigned char* in, unsigned* order, unsigned* count) {
+  auto& s = dynamic_shared<RingStorage>();
+  const auto full = [&](int i) { return ptx::shared_address(&s.full[i]); };
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 3; ++i) ptx::mbarrier_init(full(i), 1);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 3; ++i) {
+      ptx::mbarrier_arrive_expect_tx(full(i), 16);
+      ptx::cp_async_bulk_load(ptx::shared_address(s.stage[i]), in, 16, full(i));
+    }
+  } else if (threadIdx.x % 32 == 0) {
+    const int i = int(threadIdx.x / 32) - 1;
+    wait(full(i), 0);
+    order[atomicAdd(count, 1u)] = unsigned(i);
+  }
+}
+
+TEST_F(AsyncTest, TheScheduleDecidesWhichCopyIsMadeFirst) {
+  using Order = std::array<unsigned, 3>;
+  alignas(16) const unsigned char in[16] = {};
+  const auto order = [&](sim::Schedule schedule, uint64_t seed) {
+    sim::options().schedule = schedule;
+    sim::options().seed = seed;
+    Order result{};
+    unsigned count = 0;
+    EXPECT_TRUE(
+        launch(record_deliveries, dim3(1), dim3(128), sizeof(RingStorage), nullptr, &in[0], result.data(), &count));
+    return result;
+  };
+  EXPECT_EQ(order(sim::Schedule::ascending, 1), (Order{0, 1, 2}));
+  EXPECT_EQ(order(sim::Schedule::descending, 1), (Order{2, 1, 0}));
+  for (const auto schedule : {sim::Schedule::random, sim::Schedule::warp_greedy, sim::Schedule::round_robin}) {
+    std::vector<Order> orders;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      orders.push_back(order(schedule, seed));
+      EXPECT_EQ(orders.back(), order(schedule, seed));
+    }
+    std::sort(orders.begin(), orders.end());
+    EXPECT_EQ(std::unique(orders.begin(), orders.end()) - orders.begin(), 6) << sim::name(schedule);
+  }
+}
+
+// What the engine wrote it also sees: no proxy fence between a load and a store of the same bytes.
+__global__ void pass_on(const unsigned char* in, unsigned char* out) {
+  auto& s = dynamic_shared<RingStorage>();
+  const uint32_t full = ptx::shared_address(s.full), stage = ptx::shared_address(s.stage);
+  ptx::mbarrier_init(full, 1);
+  ptx::fence_mbarrier_init();
+  ptx::mbarrier_arrive_expect_tx(full, kTileBytes);
+  ptx::cp_async_bulk_load(stage, in, kTileBytes, full);
+  wait(full, 0);
+  ptx::cp_async_bulk_store(out, stage, kTileBytes);
+  ptx::cp_async_bulk_commit_group();
+  ptx::cp_async_bulk_wait_group_read<0>();
+}
+
+TEST_F(AsyncTest, WhatWasLoadedIsStoredWithoutAFence) {
+  const auto in = numbered(kTileBytes);
+  DeviceBuffer source(in.size());
+  source.upload(in.data());
+  in_every_mode([&] {
+    DeviceBuffer out(in.size());
+    EXPECT_TRUE(launch(pass_on, dim3(1), dim3(1), sizeof(RingStorage), nullptr, source.as<const unsigned char>(),
+                       out.as<unsigned char>()));
+    EXPECT_EQ(contents(out), in);
+  });
+}
+
+__global__ void use_unpublished_barrier(bool publish) {
+  auto& s = dynamic_shared<RingStorage>();
+  if (threadIdx.x == 0) ptx::mbarrier_init(ptx::shared_address(s.full), 1);
+  if (publish) __syncthreads();
+  if (threadIdx.x == 32) ptx::mbarrier_arrive(ptx::shared_address(s.full));
+}
+
+TEST_F(AsyncTest, ABarrierUsedBeforeItIsPublishedIsARace) {
+  const auto run = [](bool publish) {
+    return launch(use_unpublished_barrier, dim3(1), dim3(64), sizeof(RingStorage), nullptr, publish);
+  };
+  in_every_mode([&] { EXPECT_TRUE(run(true)); });
+  sim::options().schedule = sim::Schedule::ascending;
+  const int races = races_of([&] { EXPECT_TRUE(run(false)); });
+  if (sim::sanitizer() == sim::Sanitizer::thread) {
+    EXPECT_GT(races, 0);
+  }
+  sim::options().schedule = sim::Schedule::descending;
+  expect_part(run(false), "where no mbarrier is initialised");
 }
 
 __global__ void arrive_later(unsigned* out) {
@@ -452,7 +641,8 @@ struct ClusterStorage {
 
 // Each block of two loads half of each tile for both. A stage is free when both have read it: `empty` counts 2 warps.
 // Then each gives its neighbour 64 bytes.
-template <Multicast kind> __global__ void share_tiles(const unsigned char* in, unsigned char* out, unsigned char* gifts) {
+template <Multicast kind>
+__global__ void share_tiles(const unsigned char* in, unsigned char* out, unsigned char* gifts) {
   auto& s = dynamic_shared<ClusterStorage>();
   const auto full = [&](int i) { return ptx::shared_address(&s.full[i % kStages]); };
   const auto empty = [&](int i) { return ptx::shared_address(&s.empty[i % kStages]); };
@@ -470,8 +660,10 @@ template <Multicast kind> __global__ void share_tiles(const unsigned char* in, u
     for (int i = 0; i < kTiles; ++i) {
       if (i >= kStages) {
         const uint32_t parity = uint32_t(i / kStages - 1) & 1;
-        if (kind == Multicast::right) wait_cluster(empty(i), parity);
-        else wait(empty(i), parity);
+        if (kind == Multicast::right)
+          wait_cluster(empty(i), parity);
+        else
+          wait(empty(i), parity);
       }
       ptx::mbarrier_arrive_expect_tx(full(i), kTileBytes);
       const uint32_t half = rank * kTileBytes / 2;
@@ -501,7 +693,8 @@ template <Multicast kind> __global__ void share_tiles(const unsigned char* in, u
   ptx::cluster_sync();
 }
 
-template <Multicast kind> RingRun run_share_tiles() {
+template <Multicast kind>
+RingRun run_share_tiles() {
   const auto in = numbered(kTiles * kTileBytes);
   DeviceBuffer source(in.size()), out(2 * in.size()), gifts(128);
   source.upload(in.data());
@@ -524,7 +717,8 @@ TEST_F(AsyncTest, MulticastAndCopiesToNeighboursAreRightInEveryMode) {
 }
 
 TEST_F(AsyncTest, AWaitOfTheOwnBlocksScopeAfterRemoteArrivalsIsARace) {
-  const int races = races_of([&] { in_every_mode([&] { EXPECT_TRUE(run_share_tiles<Multicast::own_scope_wait>().right); }); });
+  const int races =
+      races_of([&] { in_every_mode([&] { EXPECT_TRUE(run_share_tiles<Multicast::own_scope_wait>().right); }); });
   if (sim::sanitizer() == sim::Sanitizer::thread) {
     EXPECT_GT(races, 0);
   }
@@ -533,11 +727,46 @@ TEST_F(AsyncTest, AWaitOfTheOwnBlocksScopeAfterRemoteArrivalsIsARace) {
 // ---- Reports of one thread ----
 
 enum class Wrong {
-  nothing, fence_of_other_kind, no_init, after_inval, init_twice, count_0, count_large, expect_large, expect_sum, expect_negative,
-  misaligned, outside, parity, no_fence, arrivals, overwritten, inval_in_flight, size_0, size_24, global_8, shared_8,
-  shared_outside, mask, missing_expect, small_expect, large_expect, no_arrival, wrong_parity, lags, not_committed, not_waited,
-  not_waited_load, wait_negative, store_size, to_cluster_size,
-  start_column, rank, box_64, box_outside, store_start_column,
+  nothing,
+  fence_of_other_kind,
+  no_init,
+  after_inval,
+  init_twice,
+  count_0,
+  count_large,
+  expect_large,
+  expect_sum,
+  expect_negative,
+  misaligned,
+  outside,
+  parity,
+  no_fence,
+  arrivals,
+  overwritten,
+  inval_in_flight,
+  size_0,
+  size_24,
+  global_8,
+  shared_8,
+  shared_outside,
+  mask,
+  missing_expect,
+  small_expect,
+  large_expect,
+  no_arrival,
+  wrong_parity,
+  lags,
+  not_committed,
+  not_waited,
+  not_waited_load,
+  wait_negative,
+  store_size,
+  to_cluster_size,
+  start_column,
+  rank,
+  box_64,
+  box_outside,
+  store_start_column,
 };
 
 struct WrongStorage {
@@ -562,33 +791,57 @@ __global__ void misuse(Wrong wrong, const __grid_constant__ TensorMap map, const
   if (is(Wrong::no_init)) ptx::mbarrier_arrive(barrier);
   if (is(Wrong::init_twice)) ptx::mbarrier_init(barrier, 1);
   if (is(Wrong::no_fence)) load(data, in, 16);
-  if (is(Wrong::fence_of_other_kind)) ptx::fence_proxy_async_shared();
-  else ptx::fence_mbarrier_init();
+  if (is(Wrong::fence_of_other_kind))
+    ptx::fence_proxy_async_shared();
+  else
+    ptx::fence_mbarrier_init();
   switch (wrong) {
-    case Wrong::after_inval: ptx::mbarrier_inval(barrier), ptx::mbarrier_arrive(barrier); break;
-    case Wrong::expect_large: ptx::mbarrier_expect_tx(barrier, 1u << 20); break;
-    case Wrong::expect_sum: ptx::mbarrier_expect_tx(barrier, (1u << 20) - 1), ptx::mbarrier_expect_tx(barrier, 16); break;
+    case Wrong::after_inval:
+      ptx::mbarrier_inval(barrier), ptx::mbarrier_arrive(barrier);
+      break;
+    case Wrong::expect_large:
+      ptx::mbarrier_expect_tx(barrier, 1u << 20);
+      break;
+    case Wrong::expect_sum:
+      ptx::mbarrier_expect_tx(barrier, (1u << 20) - 1), ptx::mbarrier_expect_tx(barrier, 16);
+      break;
     case Wrong::expect_negative:
       for (int i = 0; i < 9; ++i) ptx::cp_async_bulk_load(data + kWrongBytes, in, kHugeBytes, barrier);
       wait(barrier, 0);
       break;
-    case Wrong::parity: wait(barrier, 2); break;
+    case Wrong::parity:
+      wait(barrier, 2);
+      break;
     case Wrong::arrivals:
       ptx::mbarrier_arrive_expect_tx(barrier, 16);
       ptx::mbarrier_arrive(barrier);
       break;
-    case Wrong::overwritten: s.barrier = 7, ptx::mbarrier_arrive(barrier); break;
+    case Wrong::overwritten:
+      s.barrier = 7, ptx::mbarrier_arrive(barrier);
+      break;
     case Wrong::inval_in_flight:
       ptx::mbarrier_arrive_expect_tx(barrier, 16);
       ptx::cp_async_bulk_load(data, in, 16, barrier);
       ptx::mbarrier_inval(barrier);
       break;
-    case Wrong::size_0: load(data, in, 0); break;
-    case Wrong::size_24: load(data, in, 24); break;
-    case Wrong::global_8: load(data, in + 8, 16); break;
-    case Wrong::shared_8: load(data + 8, in, 16); break;
-    case Wrong::shared_outside: load(data + 2048 + 16, in, 16); break;
-    case Wrong::mask: ptx::cp_async_bulk_load_multicast(data, in, 16, barrier, 2); break;
+    case Wrong::size_0:
+      load(data, in, 0);
+      break;
+    case Wrong::size_24:
+      load(data, in, 24);
+      break;
+    case Wrong::global_8:
+      load(data, in + 8, 16);
+      break;
+    case Wrong::shared_8:
+      load(data + 8, in, 16);
+      break;
+    case Wrong::shared_outside:
+      load(data + 2048 + 16, in, 16);
+      break;
+    case Wrong::mask:
+      ptx::cp_async_bulk_load_multicast(data, in, 16, barrier, 2);
+      break;
     case Wrong::missing_expect:
       ptx::cp_async_bulk_load(data, in, 16, barrier);
       ptx::mbarrier_arrive(barrier);
@@ -605,9 +858,15 @@ __global__ void misuse(Wrong wrong, const __grid_constant__ TensorMap map, const
       ptx::cp_async_bulk_load(data, in, 16, barrier);
       wait(barrier, 0);
       break;
-    case Wrong::wrong_parity: load(data, in, 16), wait(barrier, 1); break;
-    case Wrong::lags: ptx::mbarrier_arrive(barrier), ptx::mbarrier_arrive(barrier), wait(barrier, 0); break;
-    case Wrong::not_committed: ptx::cp_async_bulk_store(out, data, 16), ptx::cp_async_bulk_wait_group<0>(); break;
+    case Wrong::wrong_parity:
+      load(data, in, 16), wait(barrier, 1);
+      break;
+    case Wrong::lags:
+      ptx::mbarrier_arrive(barrier), ptx::mbarrier_arrive(barrier), wait(barrier, 0);
+      break;
+    case Wrong::not_committed:
+      ptx::cp_async_bulk_store(out, data, 16), ptx::cp_async_bulk_wait_group<0>();
+      break;
     case Wrong::not_waited:
       ptx::cp_async_bulk_store(out, data, 16);
       ptx::cp_async_bulk_commit_group();
@@ -618,15 +877,33 @@ __global__ void misuse(Wrong wrong, const __grid_constant__ TensorMap map, const
       ptx::mbarrier_arrive_expect_tx(barrier, 16);
       ptx::cp_async_bulk_load(data, in, 16, barrier);
       break;
-    case Wrong::wait_negative: sim::bulk_wait_group(-1, true); break;
-    case Wrong::store_size: ptx::cp_async_bulk_store(out, data, 8); break;
-    case Wrong::to_cluster_size: ptx::cp_async_bulk_to_cluster(data, data + 16, 8, barrier); break;
-    case Wrong::start_column: ptx::cp_async_bulk_tensor_load(data, map, {3, 0}, barrier); break;
-    case Wrong::rank: ptx::cp_async_bulk_tensor_load(data, map, {0}, barrier); break;
-    case Wrong::box_64: ptx::cp_async_bulk_tensor_load(data + 64, map, {0, 0}, barrier); break;
-    case Wrong::box_outside: ptx::cp_async_bulk_tensor_load(data + 1024, map, {0, 0}, barrier); break;
-    case Wrong::store_start_column: ptx::cp_async_bulk_tensor_store(map, {-4, 0}, data); break;
-    default: load(data, in, 16), ptx::mbarrier_inval(barrier), ptx::mbarrier_init(barrier, 1); break;
+    case Wrong::wait_negative:
+      sim::bulk_wait_group(-1, true);
+      break;
+    case Wrong::store_size:
+      ptx::cp_async_bulk_store(out, data, 8);
+      break;
+    case Wrong::to_cluster_size:
+      ptx::cp_async_bulk_to_cluster(data, data + 16, 8, barrier);
+      break;
+    case Wrong::start_column:
+      ptx::cp_async_bulk_tensor_load(data, map, {3, 0}, barrier);
+      break;
+    case Wrong::rank:
+      ptx::cp_async_bulk_tensor_load(data, map, {0}, barrier);
+      break;
+    case Wrong::box_64:
+      ptx::cp_async_bulk_tensor_load(data + 64, map, {0, 0}, barrier);
+      break;
+    case Wrong::box_outside:
+      ptx::cp_async_bulk_tensor_load(data + 1024, map, {0, 0}, barrier);
+      break;
+    case Wrong::store_start_column:
+      ptx::cp_async_bulk_tensor_store(map, {-4, 0}, data);
+      break;
+    default:
+      load(data, in, 16), ptx::mbarrier_inval(barrier), ptx::mbarrier_init(barrier, 1);
+      break;
   }
 }
 
@@ -639,21 +916,19 @@ Status run_misuse(Wrong wrong) {
                 matrix.as<unsigned char>());
 }
 
-void expect_part(const Status& status, const std::string& part) {
-  EXPECT_NE(status.message.find(part), std::string::npos) << "\"" << part << "\" is not in\n\"" << status.message << "\"";
-}
-
 TEST_F(AsyncTest, MisuseIsReported) {
   const std::string bulk = "cp.async.bulk.shared::cluster.global", tensor = "cp.async.bulk.tensor.shared::cluster.global";
   const std::pair<Wrong, std::string> cases[] = {
-      {Wrong::no_init, "mbarrier.arrive at shared offset 2048, where no mbarrier is initialised. Rule: mbarrier.init comes before"},
+      {Wrong::no_init,
+       "mbarrier.arrive at shared offset 2048, where no mbarrier is initialised. Rule: mbarrier.init comes before"},
       {Wrong::after_inval, "mbarrier.arrive at shared offset 2048, where no mbarrier is initialised"},
       {Wrong::init_twice, "mbarrier.init at shared offset 2048, where the mbarrier initialised at "},
       {Wrong::count_0, "mbarrier.init at shared offset 2048 with a count of 0. Rule: an mbarrier counts 1 to 1048575"},
       {Wrong::count_large, "with a count of 1048576"},
       {Wrong::expect_large, "mbarrier.expect_tx of 1048576 bytes at shared offset 2048, where 0 are outstanding"},
       {Wrong::expect_sum, "mbarrier.expect_tx of 16 bytes at shared offset 2048, where 1048575 are outstanding"},
-      {Wrong::expect_negative, bulk + " brings 131072 bytes to the mbarrier at shared offset 2048, where -917504 are outstanding"},
+      {Wrong::expect_negative,
+       bulk + " brings 131072 bytes to the mbarrier at shared offset 2048, where -917504 are outstanding"},
       {Wrong::misaligned, "mbarrier.init at shared offset 2052. Rule: the shared address is a multiple of the size"},
       {Wrong::outside, "mbarrier.init at shared offset 2064, 8 bytes, of the block's 2064"},
       {Wrong::parity, "mbarrier.try_wait with parity 2 at shared offset 2048"},
@@ -667,8 +942,10 @@ TEST_F(AsyncTest, MisuseIsReported) {
       {Wrong::shared_8, bulk + " at shared offset 8. Rule: the shared address is a multiple of 16 bytes"},
       {Wrong::shared_outside, bulk + " at shared offset 2064, 16 bytes, of the block's 2064"},
       {Wrong::mask, bulk + " to the blocks of mask 0x2 in a cluster of 1"},
-      {Wrong::not_committed, "bulk stores that may still read its shared memory; the first was issued here and never committed"},
-      {Wrong::not_waited, "bulk stores that may still read its shared memory; the first was issued here and never waited for"},
+      {Wrong::not_committed,
+       "bulk stores that may still read its shared memory; the first was issued here and never committed"},
+      {Wrong::not_waited,
+       "bulk stores that may still read its shared memory; the first was issued here and never waited for"},
       {Wrong::not_waited_load,
        "block (0,0,0) ends, and none of its threads waited for this copy, on its mbarrier at shared offset 2048, phase 1"},
       {Wrong::wait_negative, "cp.async.bulk.wait_group.read -1"},
@@ -685,7 +962,8 @@ TEST_F(AsyncTest, MisuseIsReported) {
       const Status status = run_misuse(wrong);
       expect_part(status, part);
       const bool outside = wrong == Wrong::outside || wrong == Wrong::shared_outside || wrong == Wrong::box_outside;
-      EXPECT_EQ(status.message.find(outside ? "out of bounds in block (0,0,0)" : "misuse in block (0,0,0)"), 0u) << status.message;
+      EXPECT_EQ(status.message.find(outside ? "out of bounds in block (0,0,0)" : "misuse in block (0,0,0)"), 0u)
+          << status.message;
       expect_part(status, "async_test.cpp:");
     }
     for (const Wrong none : {Wrong::nothing, Wrong::fence_of_other_kind}) {
@@ -698,9 +976,10 @@ TEST_F(AsyncTest, MisuseIsReported) {
 TEST_F(AsyncTest, APhaseThatCompletesBeforeItsBytesIsReported) {
   in_every_mode([&] {
     const Status status = run_misuse(Wrong::missing_expect);
-    expect_part(status, late() ? "issued in phase 0 of the mbarrier at shared offset 2048 of block (0,0,0), brings its 16 bytes in "
-                                 "phase 1. Rule: a phase expects all bytes"
-                               : ": phase 0, 1 of 1 arrivals, -16 bytes outstanding");
+    expect_part(status,
+                late() ? "issued in phase 0 of the mbarrier at shared offset 2048 of block (0,0,0), brings its 16 bytes in "
+                         "phase 1. Rule: a phase expects all bytes"
+                       : ": phase 0, 1 of 1 arrivals, -16 bytes outstanding");
   });
 }
 
@@ -717,14 +996,15 @@ TEST_F(AsyncTest, PhasesThatNeverCompleteAreDeadlocks) {
       const Status status = run_misuse(wrong);
       const size_t gap = part.find('?');
       expect_part(status, "deadlock in block");
-      expect_part(status, "1 of 1 threads wait and none can run: threads 0 wait in mbarrier.try_wait " + part.substr(0, gap));
+      expect_part(status,
+                  "1 of 1 threads wait and none can run: threads 0 wait in mbarrier.try_wait " + part.substr(0, gap));
       expect_part(status, ", barrier at shared offset 2048:" + part.substr(gap + 1));
       expect_part(status, "A phase of an mbarrier also needs exactly the bytes that it expects");
     }
   });
 }
 
-constexpr unsigned kGroupsLine = __LINE__ + 8;
+constexpr unsigned kGroupsLine = __LINE__ + 9;
 __global__ void deadlocked() {
   auto& s = dynamic_shared<WrongStorage>();
   const uint32_t barrier = ptx::shared_address(&s.barrier), other = ptx::shared_address(&s.other);
@@ -732,17 +1012,20 @@ __global__ void deadlocked() {
   __syncthreads();
   if (threadIdx.x < 20) ptx::mbarrier_arrive(barrier);
   if (threadIdx.x == 0) ptx::mbarrier_expect_tx(barrier, 128);
-  if (threadIdx.x < 20) wait(barrier, 0);
-  else if (threadIdx.x < 40) wait(other, 0);
+  if (threadIdx.x < 20)
+    wait(barrier, 0);
+  else if (threadIdx.x < 40)
+    wait(other, 0);
 }
 
 TEST_F(AsyncTest, DeadlocksNameGroupsOfThreads) {
   in_every_mode([&] {
     const Status status = launch(deadlocked, dim3(1), dim3(64), sizeof(WrongStorage), nullptr);
     const std::string file = std::source_location::current().file_name();
-    expect_part(status, "0-19 wait in mbarrier.try_wait parity 0 at " + file + ":" + std::to_string(kGroupsLine) +
-                            " (deadlocked), barrier at shared offset 2048: phase 0, 20 of 40 arrivals, 128 bytes outstanding");
-    expect_part(status, "20-39 wait in mbarrier.try_wait parity 0 at " + file + ":" + std::to_string(kGroupsLine + 1) +
+    expect_part(status,
+                "0-19 wait in mbarrier.try_wait parity 0 at " + file + ":" + std::to_string(kGroupsLine) +
+                    " (deadlocked), barrier at shared offset 2048: phase 0, 20 of 40 arrivals, 128 bytes outstanding");
+    expect_part(status, "20-39 wait in mbarrier.try_wait parity 0 at " + file + ":" + std::to_string(kGroupsLine + 2) +
                             " (deadlocked), barrier at shared offset 2056: phase 0, 0 of 1 arrivals, 0 bytes outstanding");
     expect_part(status, "; threads 40-63 have exited");
   });
@@ -750,7 +1033,15 @@ TEST_F(AsyncTest, DeadlocksNameGroupsOfThreads) {
 
 // ---- Reports that need several threads ----
 
-enum class Together { fence_by_another, inval_under_a_wait, no_fence_remote, no_fence_multicast, barrier_elsewhere, ended };
+enum class Together {
+  fence_by_another,
+  inval_under_a_wait,
+  no_fence_remote,
+  no_fence_multicast,
+  barrier_elsewhere,
+  ended,
+  source_ended
+};
 
 __global__ void misuse_together(Together wrong, const unsigned char* in) {
   auto& s = dynamic_shared<WrongStorage>();
@@ -758,7 +1049,8 @@ __global__ void misuse_together(Together wrong, const unsigned char* in) {
   const bool first = threadIdx.x == 0, leader = first && ptx::cluster_rank() == 0;
   if (first) ptx::mbarrier_init(barrier, 1);
   const bool never = wrong == Together::no_fence_remote || wrong == Together::no_fence_multicast;
-  if (threadIdx.x == (wrong == Together::fence_by_another) && !(never && ptx::cluster_rank() == 1)) ptx::fence_mbarrier_init();
+  if (threadIdx.x == (wrong == Together::fence_by_another) && !(never && ptx::cluster_rank() == 1))
+    ptx::fence_mbarrier_init();
   __syncthreads();
   if (ptx::cluster_size() > 1) ptx::cluster_sync();
   if (wrong == Together::fence_by_another && first) ptx::cp_async_bulk_load(data, in, 16, barrier);
@@ -776,7 +1068,14 @@ __global__ void misuse_together(Together wrong, const unsigned char* in) {
   } else if (wrong == Together::ended && first) {
     ptx::mbarrier_arrive_cluster(ptx::mapa(barrier, 0));
   }
-  if (wrong == Together::ended || ptx::cluster_size() == 1) return;
+  if (wrong == Together::source_ended) {
+    if (leader) ptx::cp_async_bulk_to_cluster(ptx::mapa(data, 1), data, 16, ptx::mapa(barrier, 1));
+    if (first && !leader) {
+      ptx::mbarrier_arrive_expect_tx(barrier, 16);
+      wait(barrier, 0);
+    }
+  }
+  if (wrong == Together::ended || wrong == Together::source_ended || ptx::cluster_size() == 1) return;
   __syncwarp();
   ptx::cluster_sync();
 }
@@ -784,9 +1083,12 @@ __global__ void misuse_together(Together wrong, const unsigned char* in) {
 TEST_F(AsyncTest, MisuseOfSeveralThreadsIsReported) {
   const std::pair<Together, std::string> cases[] = {
       {Together::fence_by_another, "initialised without a fence at "},
-      {Together::no_fence_remote, "mbarrier.arrive.shared::cluster on the mbarrier at shared offset 2048, initialised without a fence"},
-      {Together::no_fence_multicast, "cp.async.bulk.shared::cluster.global on the mbarrier at shared offset 2048, initialised without"},
-      {Together::barrier_elsewhere, "cp.async.bulk.shared::cluster.shared::cta to block (1,0,0) with a barrier of another block"},
+      {Together::no_fence_remote,
+       "mbarrier.arrive.shared::cluster on the mbarrier at shared offset 2048, initialised without a fence"},
+      {Together::no_fence_multicast,
+       "cp.async.bulk.shared::cluster.global on the mbarrier at shared offset 2048, initialised without"},
+      {Together::barrier_elsewhere,
+       "cp.async.bulk.shared::cluster.shared::cta to block (1,0,0) with a barrier of another block"},
   };
   DeviceBuffer in(64);
   const auto run = [&](Together wrong) {
@@ -802,12 +1104,17 @@ TEST_F(AsyncTest, MisuseOfSeveralThreadsIsReported) {
     expect_part(run(Together::inval_under_a_wait), "mbarrier.inval at shared offset 2048, where a thread waits at ");
     sim::options().schedule = sim::Schedule::descending;
     expect_part(run(Together::ended), "which has ended");
+    sim::options() = {};
+    expect_part(run(Together::source_ended),
+                "block (0,0,0) ended before cp.async.bulk.shared::cluster.shared::cta had read its");
   });
 }
 
 // ---- Tensor maps and boxes that break a rule ----
 
-__global__ void prefetch(const __grid_constant__ TensorMap map) { ptx::prefetch_tensormap(map); }
+__global__ void prefetch(const __grid_constant__ TensorMap map) {
+  ptx::prefetch_tensormap(map);
+}
 
 TEST_F(AsyncTest, MapsThatCannotBeEncodedAreReported) {
   DeviceBuffer matrix(4096);
@@ -820,7 +1127,8 @@ TEST_F(AsyncTest, MapsThatCannotBeEncodedAreReported) {
   const Status status = launch(prefetch, dim3(1), dim3(1), 0, nullptr, good);
   EXPECT_TRUE(status) << status.message;
   expect([](auto& m) { m = {}; }, "prefetch.tensormap with a tensor map that was never encoded");
-  expect([](auto& m) { m.rank = 4; }, "prefetch.tensormap with a tensor map that cannot be encoded. Rule: a tensor map has 1 to 3");
+  expect([](auto& m) { m.rank = 4; },
+         "prefetch.tensormap with a tensor map that cannot be encoded. Rule: a tensor map has 1 to 3");
   expect([](auto& m) { m.element_bytes = 3; }, "Rule: elements have 1, 2, 4 or 8 bytes");
   expect([](auto& m) { m.base += 8; }, "Rule: the base is a multiple of 16 bytes");
   expect([](auto& m) { m.base = nullptr; }, "Rule: the base is a multiple of 16 bytes, and not null");
@@ -833,8 +1141,10 @@ TEST_F(AsyncTest, MapsThatCannotBeEncodedAreReported) {
   expect([](auto& m) { m.pitch_bytes[1] = uint64_t(1) << 40; }, "Rule: a pitch is a multiple of 16 bytes, less than 2^40");
   expect([](auto& m) { m.pitch_bytes[1] = 112; }, "Rule: a pitch is at least as long as what lies between");
   expect([](auto& m) { m.box[0] = 20; }, "Rule: a row of a box is a multiple of 16 bytes");
-  expect([](auto& m) { m.swizzle = sim::TensorMap::Swizzle::b64; }, "Rule: a row of a box is at most as long as the swizzle's span");
-  expect([](auto& m) { m.swizzle = static_cast<sim::TensorMap::Swizzle>(9); }, "Rule: the swizzle is none, 32, 64 or 128 bytes");
+  expect([](auto& m) { m.swizzle = sim::TensorMap::Swizzle::b64; },
+         "Rule: a row of a box is at most as long as the swizzle's span");
+  expect([](auto& m) { m.swizzle = static_cast<sim::TensorMap::Swizzle>(9); },
+         "Rule: the swizzle is none, 32, 64 or 128 bytes");
 }
 
 __global__ void load_at(const __grid_constant__ TensorMap map, uint32_t offset) {
@@ -885,8 +1195,8 @@ TEST_F(AsyncTest, CopiesOutsideOfAllocationsAreReported) {
   ASSERT_EQ(cudaMemset(memory, 0, 640), cudaSuccess);
   TensorCase c{2, 2, sim::TensorMap::Swizzle::none, {32, 10, 1}, {32, 8, 1}, 0, {0, 4, 0}};
   const auto load = [&] {
-    return launch(load_box, dim3(1), dim3(1), sizeof(BoxStorage), nullptr, map_of(c, memory), 2, c.start[0], c.start[1], 0, 512u,
-                  DeviceBuffer(kBoxRoom).as<unsigned char>());
+    return launch(load_box, dim3(1), dim3(1), sizeof(BoxStorage), nullptr, map_of(c, memory), 2, c.start[0], c.start[1], 0,
+                  512u, DeviceBuffer(kBoxRoom).as<unsigned char>());
   };
   const auto store = [&] {
     DeviceBuffer in(kBoxRoom);

@@ -161,7 +161,8 @@ TEST_F(ClusterTest, BlocksExchangeSharedMemory) {
 }
 
 __global__ void record_ranks(uint32_t* out) {
-  const uint32_t values[] = {cluster_rank(), cluster_size(), mapa(shared_address(sim::dynamic_shared()), cluster_rank())};
+  const uint32_t values[] = {cluster_rank(), cluster_size(),
+                             mapa(shared_address(sim::dynamic_shared()), cluster_rank())};
   std::copy_n(values, 3, out + 3 * block_number());
 }
 
@@ -215,7 +216,8 @@ __global__ void split_barrier(uint32_t* out, unsigned rounds) {
     if (cluster_rank() == round % cluster_size()) __syncthreads();  // others run ahead
     cluster_wait();
     uint32_t r[1];
-    load_shared_cluster(r, mapa(shared_address(mine + round % 2 * 32 + threadIdx.x), (cluster_rank() + 1) % cluster_size()));
+    load_shared_cluster(
+        r, mapa(shared_address(mine + round % 2 * 32 + threadIdx.x), (cluster_rank() + 1) % cluster_size()));
     sum += r[0];
   }
   cluster_arrive_relaxed();
@@ -246,9 +248,10 @@ TEST_F(ClusterTest, ImpossibleClustersAreRefused) {
             "misuse: launch of test_kernel with clusters of 16 blocks. Rule: a cluster has 1 to 8 blocks; 16 are not "
             "portable, and not on this device.");
   EXPECT_NE(refused(1, 0).find("clusters of 0 blocks"), std::string::npos);
-  EXPECT_EQ(refused(dim3(6, 4), 4),
-            "misuse: launch of test_kernel with clusters of 4 blocks in a grid of 6 x 4 x 1. Rule: the blocks of a cluster "
-            "are neighbours along x, so its size divides the grid's x.");
+  EXPECT_EQ(
+      refused(dim3(6, 4), 4),
+      "misuse: launch of test_kernel with clusters of 4 blocks in a grid of 6 x 4 x 1. Rule: the blocks of a cluster "
+      "are neighbours along x, so its size divides the grid's x.");
   if (sanitizer() == Sanitizer::thread) {
     const Report report = report_of([&] { run(nothing, {dim3(8), dim3(1024), 0, 8}); });
     EXPECT_NE(std::string(report.what()).find("clusters of 8192 threads"), std::string::npos);
@@ -313,16 +316,18 @@ TEST_F(ClusterTest, ImpossibleAccessesAreReported) {
     const auto text = [&](auto kernel, bool stores, int offset) {
       return std::string(report_of([&] { run(kernel, shape, stores, offset); }).what());
     };
-    expect_parts(text(access<4>, true, -16), {"st.shared::cluster at shared offset -16, 16 bytes",
-                                              here(kAccessLine + 1, "access")});
+    expect_parts(text(access<4>, true, -16),
+                 {"st.shared::cluster at shared offset -16, 16 bytes", here(kAccessLine + 1, "access")});
     expect_parts(text(access<2>, true, 60), {"st.shared::cluster at shared offset 60, 8 bytes"});
-    expect_parts(text(access<2>, true, 4), {"misuse", "st.shared::cluster at shared offset 4. Rule: the shared address is a "
-                                                      "multiple of the size"});
+    expect_parts(text(access<2>, true, 4), {"misuse",
+                                            "st.shared::cluster at shared offset 4. Rule: the shared address is a "
+                                            "multiple of the size"});
     expect_parts(text(access<4>, false, 8), {"ld.shared::cluster at shared offset 8. Rule"});
     expect_parts(text(access<1>, false, 1), {"ld.shared::cluster at shared offset 1. Rule"});
     expect_parts(text(access<1>, false, 5 << 24),
-                 {"out of bounds", "ld.shared::cluster at cluster address 0x6000400, which names block 5 of a cluster of 2. "
-                                   "Rule: a cluster address comes from mapa, or is a shared address of the own block"});
+                 {"out of bounds",
+                  "ld.shared::cluster at cluster address 0x6000400, which names block 5 of a cluster of 2. "
+                  "Rule: a cluster address comes from mapa, or is a shared address of the own block"});
   });
 }
 
@@ -338,17 +343,20 @@ TEST_F(ClusterTest, ImpossibleAddressesAreReported) {
   const Launch shape{dim3(4), dim3(1), 64, 4};
   EXPECT_NO_THROW(run(odd_size, shape, 16u));  // the own block's address, without mapa
   for (unsigned bytes : {0u, 1u, 12u, 32u}) {
-    expect_parts(report_of([&] { run(odd_size, shape, bytes); }).what(),
-                 {"ld.shared::cluster of " + std::to_string(bytes) + " bytes. Rule: a vector access moves 4, 8 or 16 bytes"});
+    expect_parts(
+        report_of([&] { run(odd_size, shape, bytes); }).what(),
+        {"ld.shared::cluster of " + std::to_string(bytes) + " bytes. Rule: a vector access moves 4, 8 or 16 bytes"});
   }
   const auto text = [&](int offset, uint32_t rank) {
     return std::string(report_of([&] { run(map, shape, offset, rank); }).what());
   };
   EXPECT_NO_THROW(run(map, shape, 64, 3u));
-  expect_parts(text(0, 4), {"misuse", "mapa to block 4 in a cluster of 4. Rule: the rank of mapa is less than the number of "
-                                      "blocks in the cluster"});
-  expect_parts(text(65, 0), {"out of bounds", "mapa of 0x441, no shared address of the block's 64 bytes. Rule: mapa takes an "
-                                              "address in the block's own shared memory"});
+  expect_parts(text(0, 4), {"misuse",
+                            "mapa to block 4 in a cluster of 4. Rule: the rank of mapa is less than the number of "
+                            "blocks in the cluster"});
+  expect_parts(text(65, 0), {"out of bounds",
+                             "mapa of 0x441, no shared address of the block's 64 bytes. Rule: mapa takes an "
+                             "address in the block's own shared memory"});
   expect_parts(text(-1, 0), {"mapa of 0x3ff, no shared address"});
   expect_parts(text(1 << 24, 0), {"mapa of 0x1000400, a cluster address of the block's 64 bytes"});
 }
@@ -385,14 +393,16 @@ TEST_F(ClusterTest, ArrivalsAndWaitsAlternate) {
       const Report report = report_of([&] { run(arrives_twice, shape); });
       EXPECT_EQ(report.kind(), Report::Kind::misuse);
       expect_parts(report.what(), {"lane 0), at " + here(kTwiceLine + 1, "arrives_twice") +
-                                       ": the warp arrives a second time at the cluster barrier; it arrived first at " +
-                                       here(kTwiceLine, "arrives_twice") +
-                                       ". Rule: barrier.cluster.arrive and barrier.cluster.wait alternate."});
-      const std::string alone = "the warp waits at the cluster barrier without having arrived there. Rule: "
-                                "barrier.cluster.arrive and barrier.cluster.wait alternate.";
+                                   ": the warp arrives a second time at the cluster barrier; it arrived first at " +
+                                   here(kTwiceLine, "arrives_twice") +
+                                   ". Rule: barrier.cluster.arrive and barrier.cluster.wait alternate."});
+      const std::string alone =
+          "the warp waits at the cluster barrier without having arrived there. Rule: "
+          "barrier.cluster.arrive and barrier.cluster.wait alternate.";
       expect_parts(report_of([&] { run(waits_twice, shape); }).what(), {alone, "waits_twice"});
       expect_parts(report_of([&] { run(waits_alone, shape); }).what(), {alone, "waits_alone"});
-      expect_parts(report_of([&] { run(half_a_warp, shape); }).what(), {"divergence", "barrier.cluster.arrive", "half_a_warp"});
+      expect_parts(report_of([&] { run(half_a_warp, shape); }).what(),
+                   {"divergence", "barrier.cluster.arrive", "half_a_warp"});
       expect_parts(report_of([&] { run(both_branches, shape); }).what(),
                    {"divergence", "the lane executes barrier.cluster.arrive while lanes",
                     "wait for it in barrier.cluster.arrive", "same .aligned instruction"});
@@ -416,12 +426,13 @@ TEST_F(ClusterTest, DeadlockCountsArrivals) {
     EXPECT_EQ(report.kind(), Report::Kind::deadlock);
     const std::string waits = " wait in barrier.cluster.wait at " + here(kStuckLine + 4, "stuck") +
                               " where 224 of the 256 threads of the cluster that have not exited have arrived";
-    expect_parts(report.what(),
-                 {"deadlock in kernel test_kernel, block (0,0,0): 96 of 96 threads wait and none can run: threads 0-95" + waits,
-                  "Also in kernel test_kernel, block (1,0,0): 64 of 96 threads wait and none can run:",
-                  "threads 0-31 wait in bar.sync 3 at " + here(kStuckLine, "stuck") + " where 32 of 64 threads have arrived",
-                  "threads 32-63" + waits, "threads 64-95 have exited",
-                  "Also in kernel test_kernel, block (2,0,0): 96 of 96 threads wait"});
+    expect_parts(
+        report.what(),
+        {"deadlock in kernel test_kernel, block (0,0,0): 96 of 96 threads wait and none can run: threads 0-95" + waits,
+         "Also in kernel test_kernel, block (1,0,0): 64 of 96 threads wait and none can run:",
+         "threads 0-31 wait in bar.sync 3 at " + here(kStuckLine, "stuck") + " where 32 of 64 threads have arrived",
+         "threads 32-63" + waits, "threads 64-95 have exited",
+         "Also in kernel test_kernel, block (2,0,0): 96 of 96 threads wait"});
   });
 }
 
@@ -461,6 +472,14 @@ __global__ void produce(uint32_t* out) {
   if (When == Launches::before) griddepcontrol_launch_dependents();
   out[place()] = 1000 + place();
   if (When == Launches::behind) griddepcontrol_launch_dependents();
+}
+
+// Lets the next grid begin only when all is written, which still says nothing about memory.
+__global__ void produce_then_launch(uint32_t* out) {
+  if (blockIdx.x > 0) return;
+  for (unsigned i = threadIdx.x; i < kWords; i += kThreads) out[i] = 1000 + i;
+  __syncthreads();
+  griddepcontrol_launch_dependents();
 }
 
 // Adds one. When it waits, when it lets the next begin.
@@ -541,7 +560,8 @@ TEST_F(DependentLaunchTest, AGridThatWaitsSeesWhatThePreviousWrote) {
     for (int workers : {1, 2}) {
       options().workers = workers;
       in_every_mode([&] {
-        for (auto* producer : {produce<Launches::before>, produce<Launches::behind>, produce<Launches::never>}) {
+        for (auto* producer :
+             {produce<Launches::before>, produce<Launches::behind>, produce<Launches::never>, produce_then_launch}) {
           for (auto* consumer : {consume<Waits::first>, consume_behind_barrier}) {
             Arrays arrays;
             run(producer, kPlain, arrays[0]);
@@ -601,9 +621,14 @@ TEST_F(DependentLaunchTest, WhatOrdersTheGridsShowsAll) {
          (void)cudaEventRecord(event);
          (void)cudaEventDestroy(event);
        }},
-      {"a launch", [](Arrays&) { run(nothing, {dim3(1), dim3(1)}); }},
+      {"a launch",
+        [](Arrays&) {
+          run(nothing, {dim3(1), dim3(1)});
+        }},
       {"a launch of another host thread",
-       [](Arrays&) { std::thread([] { run(nothing, {dim3(1), dim3(1)}); }).join(); }},
+       [](Arrays&) { std::thread([] {
+                       run(nothing, {dim3(1), dim3(1)});
+                     }).join(); }},
   };
   in_every_mode([&] {
     const auto consumer = consume<Waits::never>;
@@ -691,10 +716,10 @@ TEST_F(DependentLaunchTest, MoreMemoryThanASnapshotHoldsIsNotHidden) {
 // ---- Bugs: each in a process of its own, in every mode, a line each ----
 
 enum Means : unsigned {
-  kWrongLate = 1,    // wrong output in every late mode, right in every early one
-  kReportLate = 2,   // a Report in every late mode, none in any early one
-  kSomeReport = 4,   // a Report in some mode
-  kThread = 8,       // a race for ThreadSanitizer
+  kWrongLate = 1,   // wrong output in every late mode, right in every early one
+  kReportLate = 2,  // a Report in every late mode, none in any early one
+  kSomeReport = 4,  // a Report in some mode
+  kThread = 8,      // a race for ThreadSanitizer
 };
 
 struct Case {
@@ -776,12 +801,17 @@ bool overwritten(void (*kernel)(uint32_t*)) {
   return arrays.is(0, [](unsigned p) { return 5000 + p; });
 }
 
-const std::string kEnded = "has ended: block exit before a neighbour uses its shared memory. Rule: a block whose shared "
-                           "memory others may still use ends only after a cluster barrier.";
+const std::string kEnded =
+    "has ended: block exit before a neighbour uses its shared memory. Rule: a block whose shared "
+    "memory others may still use ends only after a cluster barrier.";
 
 const Case kCases[] = {
     {"neighbour_right", 0, "", {}, [] { return neighbours(read_neighbour<true, false, true>); }},
-    {"neighbour_without_barrier", kThread, "read_neighbour", {}, [] { return neighbours(read_neighbour<false, false, true>), true; }},
+    {"neighbour_without_barrier",
+     kThread,
+     "read_neighbour",
+     {},
+     [] { return neighbours(read_neighbour<false, false, true>), true; }},
     {"neighbour_relaxed", kThread, "read_neighbour", {}, [] { return neighbours(read_neighbour<true, true, true>); }},
     {"neighbour_ends",
      kThread | kSomeReport,
@@ -813,17 +843,21 @@ const Case kCases[] = {
      "consume",
      {},
      [] { return chain(produce<Launches::before>, consume<Waits::never>); }},
-    {"wait_missing_launch_behind",
+    {"wait_missing_launch_behind_all",
      kWrongLate | kThread,
      "consume",
      {},
-     [] { return chain(produce<Launches::behind>, consume<Waits::never>); }},
+     [] { return chain(produce_then_launch, consume<Waits::never>); }},
     {"wait_missing_launch_never",  // when its blocks have ended, what they wrote may not be seen yet
      kWrongLate | kThread,
      "consume",
      {},
      [] { return chain(produce<Launches::never>, consume<Waits::never>); }},
-    {"wait_too_late", kWrongLate | kThread, "consume", {}, [] { return chain(produce<Launches::before>, consume<Waits::late>); }},
+    {"wait_too_late",
+     kWrongLate | kThread,
+     "consume",
+     {},
+     [] { return chain(produce<Launches::before>, consume<Waits::late>); }},
     // Found by values only in the schedules in which the others come first.
     {"wait_of_one_thread",
      kThread,
@@ -850,7 +884,8 @@ const Case kCases[] = {
     {"write_before_wait",
      kReportLate | kThread,
      "overwrite",
-     {"misuse in kernel test_kernel, block (", "at " + here(kLateWaitLine, "overwrite") +
+     {"misuse in kernel test_kernel, block (",
+      "at " + here(kLateWaitLine, "overwrite") +
           ": the grid writes what the previous grid writes, before griddepcontrol.wait: byte ",
       " of an allocation of 516. Rule: a programmatic launch writes what the previous grid writes only behind "
       "griddepcontrol.wait."},
@@ -858,7 +893,8 @@ const Case kCases[] = {
     {"write_without_wait",
      kReportLate | kThread,
      "overwrite",
-     {"misuse in kernel test_kernel: the grid writes what the previous grid writes, before griddepcontrol.wait: byte 0 of an "
+     {"misuse in kernel test_kernel: the grid writes what the previous grid writes, before griddepcontrol.wait: byte 0 "
+      "of an "
       "allocation of 516, and no thread waited. Rule: "},
      [] { return overwritten(overwrite<Waits::never>); }},
 };
