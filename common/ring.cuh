@@ -44,6 +44,9 @@ template <int Stages> class Ring {
     GROUT_HD void next() {
       if (++stage == Stages) stage = 0, phase ^= 1;
     }
+    // What the waits ask for: the stage filled in this round, and released in the round before.
+    GROUT_HD uint32_t full_parity() const { return phase; }
+    GROUT_HD uint32_t empty_parity() const { return phase ^ 1; }
   };
 
   GROUT_DEVICE explicit Ring(Storage& storage GROUT_AT)
@@ -64,11 +67,11 @@ template <int Stages> class Ring {
 
   // Producer: waits until the stage may be written. Any thread.
   GROUT_DEVICE void acquire(Position p GROUT_AT) const {
-    while (!ptx::mbarrier_try_wait_parity(empty_barrier(p), p.phase ^ 1 GROUT_HERE)) {}
+    while (!ptx::mbarrier_try_wait_parity(empty_barrier(p), p.empty_parity() GROUT_HERE)) {}
   }
   // The same where blocks of the cluster release the stage too (release_in).
   GROUT_DEVICE void acquire_cluster(Position p GROUT_AT) const {
-    while (!ptx::mbarrier_try_wait_parity_cluster(empty_barrier(p), p.phase ^ 1 GROUT_HERE)) {}
+    while (!ptx::mbarrier_try_wait_parity_cluster(empty_barrier(p), p.empty_parity() GROUT_HERE)) {}
   }
   // Producer: one arrival, and the stage is full only when `bytes` have come: all that the block's own copies and its
   // neighbours' multicasts bring. Before the own copies; neighbours' bytes may come earlier.
@@ -80,7 +83,7 @@ template <int Stages> class Ring {
 
   // Consumer: waits until the stage is full; then its bytes may be read. Any thread that reads it.
   GROUT_DEVICE void wait(Position p GROUT_AT) const {
-    while (!ptx::mbarrier_try_wait_parity(full_barrier(p), p.phase GROUT_HERE)) {}
+    while (!ptx::mbarrier_try_wait_parity(full_barrier(p), p.full_parity() GROUT_HERE)) {}
   }
   // Consumer: one arrival, after this thread's last read of the stage (or its warp's: __syncwarp, then one lane).
   GROUT_DEVICE void release(Position p GROUT_AT) const { ptx::mbarrier_arrive(empty_barrier(p) GROUT_HERE); }

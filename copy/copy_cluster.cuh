@@ -25,7 +25,7 @@
 //               a neighbour any more: only then may a block end, because its shared memory ends with it.
 // completion    as in copy_load.cuh; for the neighbour's band, behind cluster barrier 2.
 // rejects       see crop_check and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 to sm_121a.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
 #pragma once
 #include "common/ptx_sm90.cuh"
 #include "copy/crop_tensor.cuh"

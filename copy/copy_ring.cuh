@@ -15,7 +15,7 @@
 //               empty[stage]: four arrivals, one of each consumer warp; the producer waits, first for parity 1, which passes.
 // completion    a consumer warp releases a stage when all its lanes have read it; the values are in registers then.
 // rejects       see crop_check and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 to sm_121a.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
 #pragma once
 #include "common/ring.cuh"
 #include "copy/crop_tensor.cuh"

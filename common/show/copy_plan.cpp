@@ -1,7 +1,5 @@
 // What a copy makes of each vector of a tile.
-#include <charconv>
 #include <map>
-#include <sstream>
 
 #include "common/copy.cuh"
 #include "common/show/show.h"
@@ -120,22 +118,11 @@ Shown show_copy_as(const std::string& name, const CopyRequest& q) {
 }  // namespace
 
 bool parse_copy(const std::string& name, CopyRequest& q) {
-  std::istringstream in(name);
-  std::vector<std::string> parts;
-  for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
+  const std::vector<std::string> parts = parts_of(name);
   if (parts.size() < 3 || parts.size() > 4 || parts[0] != "copy") return false;
-  const auto number = [](const std::string& s, int& value) {
-    const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
-    return error == std::errc() && end == s.data() + s.size() && value > 0;
-  };
-  const size_t x = parts[1].find('x');
-  if (x == std::string::npos || !number(parts[1].substr(0, x), q.rows) || !number(parts[1].substr(x + 1), q.columns))
-    return false;
-  if (parts[2] != "bf16" && parts[2] != "f16" && parts[2] != "f32") return false;
-  q.type = parts[2] == "bf16" ? ElementType::bf16 : parts[2] == "f16" ? ElementType::f16 : ElementType::f32;
-  return parts.size() == 3 || (parts[3][0] == 't' && number(parts[3].substr(1), q.threads));
+  return parse_extents(parts[1], q.rows, q.columns) && parse_type(parts[2], q.type) &&
+         (parts.size() == 3 || (parts[3][0] == 't' && parse_number(parts[3].substr(1), q.threads)));
 }
-
 Shown show_copy_plan(const std::string& name, const CopyRequest& q) {
   return q.type == ElementType::f32    ? show_copy_as<float>(name, q)
          : q.type == ElementType::bf16 ? show_copy_as<bf16>(name, q)

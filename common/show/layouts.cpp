@@ -73,15 +73,10 @@ Shown show_ldmatrix(const std::string& name) {
 
 template <class Swizzle>
 Shown show_swizzle(const std::string& name, int span) {
-  const int chunks = span / 16, bits = detail::log2_exact(static_cast<size_t>(chunks));
-  std::string picture_y, picture_x;
-  for (int i = 0; i < 3; ++i) picture_y += i < 3 - bits ? ". " : "y ", picture_x += i < 3 - bits ? ". " : "x ";
+  const int chunks = span / 16;
   Shown shown{name,
               "swizzle of " + text(span) + " bytes: where the 16-byte chunks of 8 rows of " + text(span) + " bytes lie",
-              {"bit of the byte address   9 8 7   6 5 4   3 2 1 0",
-               "                          " + picture_y + "  " + picture_x + "  m m m m",
-               "the bits x (chunk) become x XOR y (number of the 128-byte line); the pattern starts at a multiple of " +
-                   text(8 * span) + " bytes"},
+              swizzle_picture(span),
               {},
               {"row", "chunk"},
               {"chunk"},
@@ -110,7 +105,8 @@ Shown show_gemm_tile(const std::string& name, const std::string& mn) {
   const std::string rows = KMajor ? mn : "k", along = KMajor ? "k" : mn;
   Shown shown{
       name,
-      "GEMM operand tile " + mn + " x k = " + text(Extent) + " x " + text(kK) + ", 16-bit elements, contiguous along " + along,
+      "GEMM operand tile " + mn + " x k = " + text(Extent) + " x " + text(kK) + ", 16-bit elements, contiguous along " +
+          along,
       {"ldmatrix reads chunks of eight successive " + rows + " at a time: they lie in eight different bank columns"},
       {},
       {rows, along + " chunk"},
@@ -163,6 +159,16 @@ void add_ldmatrix(std::vector<Entry>& list) {
       {name + ".trans", "registers of ldmatrix with .trans", [](auto& n) { return show_ldmatrix<Count, true>(n); }});
 }
 }  // namespace
+
+std::vector<std::string> swizzle_picture(int span) {
+  const int bits = detail::log2_exact(static_cast<size_t>(span / 16));
+  std::string y, x;
+  for (int i = 0; i < 3; ++i) y += i < 3 - bits ? ". " : "y ", x += i < 3 - bits ? ". " : "x ";
+  return {"bit of the byte address   9 8 7   6 5 4   3 2 1 0",
+          "                          " + y + "  " + x + "  m m m m",
+          "the bits x (chunk) become x XOR y (number of the 128-byte line); the pattern starts at a multiple of " +
+              text(8 * span) + " bytes"};
+}
 
 std::vector<Entry> layout_entries() {
   const std::string pairs = "elements 2r and 2r + 1 share register r";

@@ -29,7 +29,8 @@ int run(int argc, const char* const* argv) {
       rest.push_back(argv[i]);
     else
       name = word;
-    value = word == "--svg" || word == "--extents" || word == "--origin" || word == "--ld" || word == "--offset";
+    value = word == "--svg" || word == "--extents" || word == "--origin" || word == "--ld" || word == "--offset" ||
+            word == "--iterations";
   }
   Args args(static_cast<int>(rest.size()), rest.data(),
             "show NAME: prints or draws a layout; without a name: lists them",
@@ -39,7 +40,9 @@ int run(int argc, const char* const* argv) {
   const bool copy_options = args.given("extents") || args.given("origin") || args.given("ld") || args.given("offset") ||
                             args.given("realign") || args.given("zero-fill");
   CopyRequest q;
-  const bool is_copy = parse_copy(name, q);
+  BoxRequest box;
+  int stages = 0;
+  const bool is_copy = parse_copy(name, q), is_ring = parse_ring(name, stages), is_box = parse_box(name, box);
   std::tie(q.extent_rows, q.extent_columns) =
       args.pair("extents", "of a copy's source (the tile's)", {q.rows, q.columns}, 0);
   std::tie(q.row, q.col) = args.pair("origin", "of the tile in the source, signed", {0, 0});
@@ -47,11 +50,15 @@ int run(int argc, const char* const* argv) {
   q.offset = args.integer("offset", "of the source's base from an aligned address, elements", 0);
   q.realign = args.flag("realign", "a copy that realigns misaligned vectors");
   q.zero_fill = args.flag("zero-fill", "a copy that reads partial vectors in one access");
+  const auto iterations = static_cast<int>(
+      args.integer("iterations", "of a ring (two rounds and one)", 2 * std::min(stages, kRingStages) + 1, 1, 4096));
   if (as_text + as_json + args.given("svg") > 1)
     args.refuse("--text, --json and --svg exclude one another: give one of them");
   if (copy_options && !is_copy)
     args.refuse("--extents, --origin, --ld, --offset, --realign and --zero-fill belong to copy plans (" +
                 std::string(kCopyForm) + "), not to '" + name + "'");
+  if (args.given("iterations") && !is_ring)
+    args.refuse("--iterations belongs to rings (" + std::string(kRingForm) + "), not to '" + name + "'");
   if (const auto code = args.finish()) return *code;
 
   const std::vector<Entry> list = layout_entries();
@@ -61,11 +68,16 @@ int run(int argc, const char* const* argv) {
     std::cout << kCopyForm
               << "\n                        what a copy makes of each vector; TYPE bf16, f16 or f32; options: show "
                  "--help, e.g.\n"
-              << "                        show copy.64x32.bf16.t256 --extents 65,73 --origin 64,64\n";
+              << "                        show copy.64x32.bf16.t256 --extents 65,73 --origin 64,64\n"
+              << kRingForm << "             phases of the full and empty barriers of a ring; STAGES 1 to "
+              << kRingStages << ", e.g.\n"
+              << "                        show ring.3 --iterations 7\n"
+              << kBoxForm << "    where a tensor copy puts each chunk of a box; SWIZZLE none, 32B, 64B or 128B, e.g.\n"
+              << "                        show box.8x64.bf16.128B\n";
     return 0;
   }
-  const auto found =
-      std::find_if(list.begin(), list.end(), [&](const Entry& e) { return e.name == name || e.name == name + ".128x64"; });
+  const auto found = std::find_if(list.begin(), list.end(),
+                                  [&](const Entry& e) { return e.name == name || e.name == name + ".128x64"; });
   if (found != list.end()) {
     shown = found->make(name);
   } else if (is_copy) {
@@ -76,10 +88,16 @@ int run(int argc, const char* const* argv) {
     if (int64_t{q.rows} * q.columns > (1 << 20) || q.threads > 1024)
       return refuse(name + ": tiles of at most 1048576 elements and 1024 threads can be shown");
     shown = show_copy_plan(name, q);
+  } else if (is_ring) {
+    if (stages > kRingStages) return refuse(name + ": rings of 1 to " + text(kRingStages) + " stages can be shown");
+    shown = show_ring(name, stages, iterations);
+  } else if (is_box) {
+    if (const Status status = show_box(name, box, shown); !status) return refuse(name + ": " + status.message);
   } else {
     std::vector<std::string> names;
     for (const Entry& e : list) names.push_back(e.name);
-    return refuse("unknown name '" + name + "': " + joined(names) + " and " + kCopyForm + " exist");
+    return refuse("unknown name '" + name + "': " + joined(names) + ", " + kCopyForm + ", " + kRingForm + " and " +
+                  kBoxForm + " exist");
   }
   if (!svg.empty()) {
     std::ofstream file(svg);

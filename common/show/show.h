@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/numeric.cuh"
+#include "common/tensor_map.cuh"
 
 namespace grout::show {
 
@@ -46,6 +46,15 @@ inline std::string joined(const std::vector<std::string>& items, const std::stri
   return all;
 }
 
+// ---- names.cpp ----
+
+// "copy.64x32.bf16": {"copy", "64x32", "bf16"}.
+std::vector<std::string> parts_of(const std::string& name);
+// Read a part of a name; false if it is none. Numbers are positive.
+bool parse_number(const std::string& part, int& value);
+bool parse_extents(const std::string& part, int& rows, int& columns);  // RxC
+bool parse_type(const std::string& part, ElementType& type);
+
 // ---- print.cpp ----
 
 void print_text(std::ostream& out, const Shown& shown);
@@ -60,6 +69,8 @@ struct Entry {
 };
 // Ownerships, swizzles, shared tiles.
 std::vector<Entry> layout_entries();
+// The bits of a byte address and which of them a swizzle of this span (32, 64 or 128 bytes) XORs.
+std::vector<std::string> swizzle_picture(int span);
 
 // ---- copy_plan.cpp ----
 
@@ -73,6 +84,25 @@ struct CopyRequest {
 // Reads a name of that form; false if `name` is none.
 bool parse_copy(const std::string& name, CopyRequest& q);
 Shown show_copy_plan(const std::string& name, const CopyRequest& q);
+
+// ---- ring.cpp ----
+
+inline constexpr const char* kRingForm = "ring.STAGES";
+inline constexpr int kRingStages = 16;  // the most that are shown
+bool parse_ring(const std::string& name, int& stages);
+Shown show_ring(const std::string& name, int stages, int iterations);
+
+// ---- box.cpp ----
+
+inline constexpr const char* kBoxForm = "box.RxC.TYPE.SWIZZLE";
+struct BoxRequest {
+  int rows = 0, columns = 0;
+  ElementType type = ElementType::bf16;
+  TensorSwizzle swizzle = TensorSwizzle::none;
+};
+bool parse_box(const std::string& name, BoxRequest& q);
+// Refuses what no tensor map can have.
+Status show_box(const std::string& name, const BoxRequest& q, Shown& shown);
 
 // ---- run.cpp ----
 

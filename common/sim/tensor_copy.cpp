@@ -29,8 +29,12 @@ const char* broken_rule(const TensorMap& map) {
     if (map.box[d] < 1 || map.box[d] > 256) return "a box has 1 to 256 elements in each dimension";
     if (d && (map.pitch_bytes[d] % 16 || map.pitch_bytes[d] >= std::uint64_t(1) << 40))
       return "a pitch is a multiple of 16 bytes, less than 2^40";
-    if (d && map.extent[d - 1] > map.pitch_bytes[d] / map.pitch_bytes[d - 1])
-      return "a pitch is at least as long as what lies between";
+    if (d && map.pitch_bytes[d] < map.extent[0] * map.element_bytes) return "a pitch is at least a row long";
+  }
+  if (map.rank == 3 && map.extent[1] > 1 && map.extent[2] > 1) {  // either may be the longer
+    const int shorter = map.pitch_bytes[1] <= map.pitch_bytes[2] ? 1 : 2, longer = 3 - shorter;
+    if ((map.pitch_bytes[longer] - map.extent[0] * map.element_bytes) / map.pitch_bytes[shorter] < map.extent[shorter] - 1)
+      return "the longer of two pitches is at least a slice of the shorter one long";
   }
   const std::uint32_t row = map.box[0] * map.element_bytes;
   if (row % 16) return "a row of a box is a multiple of 16 bytes";

@@ -6,7 +6,8 @@ SOURCE instantiates one kernel and states what its assembly must be, in comments
     // expect: LDSM, HMMA.16816  instructions that every instantiation must hold: the name, and modifiers in order,
     //                           so LDGSTS.E.128 matches LDGSTS.E.BYPASS.LTC128B.128
     // forbid: DFMA              instructions that none may hold; LDL and STL (local memory) always
-    // targets: sm_90a           instead of the list below
+    // targets: sm_90a           instead of the list below; of a program, only what it has for these
+    // since: sm_90              instructions are expected from this architecture on; before it the kernel only traps
 It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the
 disassembly. With --program, the same is asked of every instantiation in that program, for the architectures it has."""
 import argparse
@@ -57,6 +58,14 @@ kernel, registers = stated("kernel"), stated("registers")
 assert len(kernel) == 1 and len(registers) == 1, f"{options.source} must state '// kernel:' and '// registers:', once each"
 kernel, limit = kernel[0], int(registers[0])
 expected, forbidden = stated("expect"), ["LDL", "STL", *stated("forbid")]
+
+
+def architecture(target):
+    return int(re.match(r"sm_(\d+)", target).group(1))
+
+
+targets = stated("targets") or TARGETS
+since = max(map(architecture, stated("since")), default=0)
 name = os.path.splitext(os.path.basename(options.source))[0]
 cases = Cases(f"asm.{name}" + (".program" if options.program else ""))
 
@@ -136,8 +145,10 @@ def assemble(target):
     return target, usages, output, instructions_of(listing)
 
 
-def check(where, usage, counts):
-    cases.check(f"{where}: {summary(usage, counts)}",
+def check(target, symbol, usage, counts):
+    if architecture(target) < since:
+        counts = None
+    cases.check(f"{target} {demangled(symbol)}: {summary(usage, counts)}",
                 "; ".join(resource_problems(usage) + (instruction_problems(counts) if counts is not None else [])))
 
 
@@ -147,13 +158,13 @@ def check_targets():
         return
     disassembled = tool("cuobjdump") and tool("nvdisasm")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for target, usages, output, counts in pool.map(assemble, stated("targets") or TARGETS):
+        for target, usages, output, counts in pool.map(assemble, targets):
             if usages is None:
                 cases.check(f"{target} assembles", output)
             elif not usages:
                 cases.check(f"{target} assembles", f"{options.source} instantiates no kernel named {kernel}")
             for symbol, usage in (usages or {}).items():
-                check(f"{target} {demangled(symbol)}", usage, counts.get(symbol, {}) if disassembled else None)
+                check(target, symbol, usage, counts.get(symbol, {}) if disassembled else None)
     if not disassembled:
         cases.skip("instructions", NO_DISASSEMBLER)
 
@@ -181,8 +192,8 @@ def check_program():
             numbers = {key: int(value) for key, value in re.findall(r"([A-Z]+)(?:\[\d+\])?:(\d+)", line)}
             found[arch, symbol] = {"registers": numbers["REG"], "stack": numbers["STACK"], "spill": numbers.get("LOCAL", 0)}
     for (arch, symbol), usage in found.items():
-        if kernel in symbol:
-            check(f"{arch} {demangled(symbol)}", usage, listed.get((arch, symbol), {}))
+        if kernel in symbol and architecture(arch) in map(architecture, targets):
+            check(arch, symbol, usage, listed.get((arch, symbol), {}))
     if not cases.cases:
         cases.check("instantiations", f"{options.program} has no kernel named {kernel}")
 

@@ -1,11 +1,11 @@
 // TEST_TARGET: sm_80
 // The rules of tensor maps against the driver: what check_tensor_map accepts it encodes, and what a rule of the driver's
-// forbids it refuses too. No kernel runs here.
+// forbids it refuses too; and against the copy engine: what is accepted is loaded as the simulated device loads it.
 #include <functional>
 #include <random>
 
-#include "common/tensor_map.cuh"
 #include "tests/gpu/support.cuh"
+#include "tests/kernels/tensor_load.cuh"
 
 namespace grout::test {
 namespace {
@@ -134,6 +134,43 @@ TEST_F(TensorMapTest, TheDriverEncodesRandomOnes) {
     expect_encoded(a);
   }
   EXPECT_GT(accepted, cases(3000, 10));
+}
+
+// The cases of tests/host/tensor_map_test.cpp: slices beside one another, rows narrower than the swizzle's span, boxes whose
+// last line is not full, starts outside.
+TEST_F(TensorMapTest, TheEngineLoadsWhatIsAccepted) {
+  std::mt19937 random(9);
+  std::vector<uint8_t> memory(kTensorLoadMemory);
+  for (uint8_t& byte : memory) byte = static_cast<uint8_t>(1 + random() % 255);
+  uint8_t *source = nullptr, *out = nullptr;
+  constexpr size_t kOut = 128 * 1024;
+  ASSERT_EQ(cudaMalloc(&source, memory.size()), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&out, kOut), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(source, memory.data(), memory.size(), cudaMemcpyHostToDevice), cudaSuccess);
+  int loaded = 0, wrong = 0;
+  for (const auto& [a, start] : tensor_load_cases(cases(4000, 100), source)) {
+    const std::vector<uint8_t> expected = expected_box(a, start, memory);
+    std::vector<uint8_t> found(expected.size());
+    ASSERT_LE(found.size(), kOut);
+    TensorMap map;
+    const Status encoded = encode_tensor_map(map, a);
+    ASSERT_TRUE(encoded) << encoded.message;
+    ASSERT_EQ(cudaMemset(out, 0, kOut), cudaSuccess);
+    const Status status =
+        tensor_load(map, a.rank, start, out, static_cast<uint32_t>(box_bytes(a)), static_cast<uint32_t>(found.size()));
+    ASSERT_TRUE(status) << status.message;
+    ASSERT_EQ(cudaMemcpy(found.data(), out, found.size(), cudaMemcpyDeviceToHost), cudaSuccess) << describe(a);
+    ++loaded;
+    if (found == expected) continue;
+    size_t at = 0;
+    while (found[at] == expected[at]) ++at;
+    ADD_FAILURE() << describe(a) << ", loaded at " << start[0] << ", " << start[1] << ", " << start[2] << ": byte "
+                  << at << " is " << int{found[at]} << ", expected " << int{expected[at]};
+    if (++wrong == 20) break;  // enough to see which
+  }
+  EXPECT_GT(loaded, cases(500, 10));
+  EXPECT_EQ(cudaFree(source), cudaSuccess);
+  EXPECT_EQ(cudaFree(out), cudaSuccess);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Bank conflicts of the GEMM's shared tiles, counted. Shared memory has 32 banks of 4 bytes; an access of 16 bytes a lane
+// Bank conflicts of shared tiles, the GEMM's and that of the transposing copy, counted. Shared memory has 32 banks of 4 bytes; an access of 16 bytes a lane
 // is served 8 lanes at a time (a phase), without conflict if the 8 lanes fall into 8 different 16-byte columns of the
 // 128-byte line, or on the same 16 bytes.
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "copy/copy_swizzle.cuh"
 #include "gemm/gemm.cuh"
 
 namespace grout {
@@ -175,6 +176,33 @@ TEST(Unswizzled, MMajorAtoms) {
   EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 4>{}, atom), 128, 8, false), 1);
   EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 4>{}, col_major(shape(256_c, 8_c))), 256, 8, false), 2);  // wants 5
   EXPECT_EQ(worst_ldmatrix(compose(Swizzle<3, 3, 5>{}, col_major(shape(256_c, 8_c))), 256, 8, false), 1);
+}
+
+// Worst phase of the 16-byte reads of a tile by an ownership: lanes 8p..8p + 7 of each warp.
+template <class T, class Ownership, class Layout>
+int worst_read(Layout tile) {
+  int worst = 0;
+  for (int slot = 0; slot < Ownership::slots; slot += Ownership::vector) {
+    for (int first = 0; first < Ownership::threads; first += 8) {
+      Phase phase;
+      for (int lane = 0; lane < 8; ++lane) {
+        const auto c = Ownership::at(first + lane, slot);
+        phase[lane] = static_cast<int64_t>(sizeof(T)) * tile(c[0], c[1]);
+      }
+      worst = std::max(worst, ways(phase));
+    }
+  }
+  return worst;
+}
+
+// A box of 128-byte rows read down its columns: swizzled without conflict, unswizzled eight times.
+TEST(TransposingCopy, ReadsTheSwizzledBoxWithoutConflict) {
+  const auto expect = []<class T>(T) {
+    using Config = CopySwizzle<T>;
+    EXPECT_EQ((worst_read<T, typename Config::Ownership>(typename Config::Layout{})), 1);
+    EXPECT_EQ((worst_read<T, typename Config::Ownership>(row_major(shape(Int<Config::rows>{}, Int<Config::cols>{})))), 8);
+  };
+  expect(bf16{}), expect(f16{}), expect(float{});
 }
 
 }  // namespace

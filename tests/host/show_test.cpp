@@ -1,4 +1,5 @@
-// The show tool: its JSON against the formulas of the instruction set written out here, its text by example, its SVG for
+// The show tool: its JSON against the formulas of the instruction set written out here and against what the simulated device
+// does, its text by example, its SVG for
 // being well formed and self-contained. The tool's parts are linked, so that no path must be known.
 #include "common/show/show.h"
 
@@ -8,10 +9,12 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <variant>
 
 #include "common/copy.cuh"
+#include "tests/kernels/tensor_load.cuh"
 
 namespace grout::show {
 namespace {
@@ -203,7 +206,8 @@ TEST(ShowJson, GemmTiles) {
       expect_table((head + "k-major" + end).c_str(), {mn, "k chunk"}, {"byte", "bank column"},
                    static_cast<size_t>(extent), static_cast<size_t>(depth / 8),
                    [&, depth = depth](int64_t row, int64_t chunk) {  // the chunk XOR the number of the 128-byte line
-                     const int64_t line = 2 * depth * row / 128, byte = 2 * depth * row + 16 * (chunk ^ (line % (depth / 8)));
+                     const int64_t line = 2 * depth * row / 128,
+                                   byte = 2 * depth * row + 16 * (chunk ^ (line % (depth / 8)));
                      return Integers{byte, byte / 16 % 8};
                    });
       expect_table((head + mn + "-major" + end).c_str(), {"k", std::string(mn) + " chunk"}, {"byte", "bank column"},
@@ -292,6 +296,150 @@ TEST(ShowJson, TheWorkedEdge) {
   EXPECT_EQ(moved["totals"]["scalar_loads"].integer(), 9);
 }
 
+TEST(ShowJson, Rings) {
+  for (int64_t stages = 1; stages <= 16; ++stages) {
+    const int64_t iterations = 4 * stages + 3;
+    const std::string name = "ring." + std::to_string(stages), count = std::to_string(iterations);
+    const Json json = json_of({name.c_str(), "--iterations", count.c_str()});
+    EXPECT_EQ(json["name"].string(), name);
+    EXPECT_EQ(json["stages"].integer(), stages);
+    EXPECT_EQ(json["iterations"].integer(), iterations);
+    EXPECT_EQ(strings(json["index"]), (Names{"iteration", "barrier"}));
+    EXPECT_EQ(strings(json["coord"]), (Names{"stage", "parity", "before", "after", "at once", "event"}));
+    ASSERT_EQ(json["table"].list().size(), static_cast<size_t>(iterations));
+    const auto expect = [&](int64_t k, size_t barrier, int64_t parity, int64_t before, int64_t after, int64_t event) {
+      const Json& entry = json["table"][static_cast<size_t>(k)][barrier];
+      const auto where = name + ", iteration " + std::to_string(k) + (barrier ? ", full" : ", empty");
+      ASSERT_EQ(entry.list().size(), 6u);
+      EXPECT_EQ(entry.list()[0].integer(), k % stages) << where;
+      EXPECT_EQ(entry[1].integer(), parity) << where;
+      EXPECT_EQ(entry[2].integer(), before) << where;
+      EXPECT_EQ(entry[3].integer(), after) << where;
+      EXPECT_EQ(std::get<bool>(entry[4].value), event < 0) << where;
+      EXPECT_EQ(entry[5].integer(), event) << where;
+    };
+    for (int64_t k = 0; k < iterations; ++k) {
+      ASSERT_EQ(json["table"][static_cast<size_t>(k)].list().size(), 2u);
+      const int64_t round =
+          k / stages;  // the producer waits for phase round - 1 of empty, the consumer for phase round of full
+      expect(k, 0, (round + 1) % 2, std::max<int64_t>(round - 1, 0), round, round == 0 ? -1 : k - stages);
+      expect(k, 1, round % 2, round, round + 1, k);
+    }
+    // Each barrier's phases follow one another, and the parities waited for alternate.
+    for (int64_t k = stages; k < iterations; ++k) {
+      for (const size_t barrier : {0u, 1u}) {
+        const Json &now = json["table"][static_cast<size_t>(k)][barrier],
+                   &before = json["table"][static_cast<size_t>(k - stages)][barrier];
+        EXPECT_EQ(now[2].integer(), before[3].integer());
+        EXPECT_EQ(now[1].integer(), 1 - before[1].integer());
+      }
+    }
+  }
+  EXPECT_EQ(json_of({"ring.5"})["table"].list().size(), 11u);  // two rounds and one
+  EXPECT_EQ(json_of({"ring.2", "--iterations", "1"})["table"].list().size(), 1u);
+}
+
+// A box by its formula: the chunk's bits XOR those of its 128-byte line.
+TEST(ShowJson, Boxes) {
+  for (const char* type : {"bf16", "f16", "f32"}) {
+    for (const int64_t span : {0, 32, 64, 128}) {
+      for (const int64_t row_bytes : {16, 32, 64, 128, 256, 512}) {
+        if (span != 0 && row_bytes > span) continue;
+        for (const int64_t rows : {1, 2, 7, 8, 9, 64}) {
+          const int64_t columns = row_bytes / (std::string(type) == "f32" ? 4 : 2), chunks = row_bytes / 16;
+          const std::string swizzle = span ? std::to_string(span) + "B" : "none";
+          const std::string name =
+              "box." + std::to_string(rows) + "x" + std::to_string(columns) + "." + type + "." + swizzle;
+          const Json json = json_of({name.c_str()});
+          SCOPED_TRACE(name);
+          EXPECT_EQ(strings(json["index"]), (Names{"row", "chunk"}));
+          EXPECT_EQ(strings(json["coord"]), (Names{"line", "bank column", "byte"}));
+          EXPECT_EQ(integers(json["box"]), (Integers{rows, columns}));
+          EXPECT_EQ(json["type"].string(), type);
+          EXPECT_EQ(json["swizzle"].string(), swizzle);
+          EXPECT_EQ(json["bytes"].integer(), rows * row_bytes);
+          EXPECT_EQ(json["alignment"].integer(), std::max<int64_t>(128, 8 * span));
+          ASSERT_EQ(json["table"].list().size(), static_cast<size_t>(rows));
+          std::set<int64_t> places;
+          int64_t end = 0;
+          for (int64_t row = 0; row < rows; ++row) {
+            ASSERT_EQ(json["table"][static_cast<size_t>(row)].list().size(), static_cast<size_t>(chunks));
+            std::set<int64_t> in_row;
+            for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+              const int64_t dense = row * row_bytes + chunk * 16, bits = span == 0 ? 0 : span / 16 - 1;
+              const int64_t byte = dense ^ ((dense / 128 & bits) * 16);
+              EXPECT_EQ(integers(json["table"][static_cast<size_t>(row)][static_cast<size_t>(chunk)]),
+                        (Integers{byte / 128, byte / 16 % 8, byte}));
+              places.insert(byte);
+              in_row.insert(byte / row_bytes);
+              end = std::max(end, byte + 16);
+            }
+            // Rows of the whole span, and unswizzled ones, keep their chunks.
+            if (span == 0 || row_bytes == span) {
+              EXPECT_EQ(in_row, std::set<int64_t>{row});
+            }
+          }
+          EXPECT_EQ(places.size(), static_cast<size_t>(rows * chunks));
+          EXPECT_EQ(json["memory"].integer(), end);
+        }
+      }
+    }
+  }
+}
+TEST(ShowJson, BankConflictsOfBoxes) {  // rows of b bytes, unswizzled: b / 16 columns apart
+  const auto ways = [](const char* name) {
+    const Json json = json_of({name});
+    return Integers{json["ways"].integer(), json["ways_unswizzled"].integer()};
+  };
+  EXPECT_EQ(ways("box.8x64.bf16.128B"), (Integers{1, 8}));
+  EXPECT_EQ(ways("box.64x64.f16.128B"), (Integers{1, 8}));
+  EXPECT_EQ(ways("box.8x16.f32.64B"), (Integers{1, 4}));
+  EXPECT_EQ(ways("box.8x16.bf16.32B"), (Integers{1, 2}));
+  EXPECT_EQ(ways("box.8x64.bf16.none"), (Integers{8, 8}));
+  EXPECT_EQ(ways("box.8x128.bf16.none"), (Integers{8, 8}));
+  EXPECT_EQ(ways("box.8x24.bf16.none"), (Integers{1, 1}));  // rows of 48 bytes: columns 0 3 6 1 4 7 2 5
+  EXPECT_EQ(ways("box.8x48.bf16.none"), (Integers{2, 2}));  // rows of 96 bytes: columns 0 6 4 2 0 6 4 2
+  EXPECT_EQ(ways("box.5x64.bf16.128B"), (Integers{1, 5}));
+  EXPECT_EQ(ways("box.1x64.bf16.none"), (Integers{1, 1}));
+  EXPECT_EQ(ways("box.8x8.bf16.none"), (Integers{1, 1}));
+}
+// Where the simulated copy engine puts each chunk of a box.
+TEST(ShowJson, BoxesAsTheEngineCopies) {
+  sim::options().compute_capability = 90;
+  for (const auto& [name, swizzle] : {std::pair{"box.16x64.bf16.128B", TensorSwizzle::b128},
+                                      {"box.16x32.bf16.128B", TensorSwizzle::b128},
+                                      {"box.32x16.f16.64B", TensorSwizzle::b64},
+                                      {"box.16x32.bf16.64B", TensorSwizzle::b64},
+                                      {"box.8x16.bf16.32B", TensorSwizzle::b32},
+                                      {"box.5x96.bf16.none", TensorSwizzle::none}}) {
+    SCOPED_TRACE(name);
+    const Json json = json_of({name});
+    const Integers box = integers(json["box"]);
+    std::vector<uint16_t> matrix(static_cast<size_t>(box[0] * box[1])), found(matrix.size(), 0xffff);
+    for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<uint16_t>(i);
+    TensorMapArguments a;
+    a.base = matrix.data();
+    a.extents[0] = a.box[0] = static_cast<int>(box[1]);
+    a.extents[1] = a.box[1] = static_cast<int>(box[0]);
+    a.pitches[1] = 2 * box[1];
+    a.swizzle = swizzle;
+    TensorMap map;
+    const Status encoded = encode_tensor_map(map, a);
+    ASSERT_TRUE(encoded) << encoded.message;
+    const Status loaded = test::tensor_load<2>(map, {reinterpret_cast<uint8_t*>(found.data()),
+                                                     static_cast<uint32_t>(2 * found.size()),
+                                                     static_cast<uint32_t>(2 * found.size()),
+                                                     {0, 0}});
+    ASSERT_TRUE(loaded) << loaded.message;
+    for (size_t row = 0; row < static_cast<size_t>(box[0]); ++row) {
+      for (size_t column = 0; column < static_cast<size_t>(box[1]); ++column) {
+        const auto byte = static_cast<size_t>(json["table"][row][column / 8][2].integer());
+        EXPECT_EQ(found[byte / 2 + column % 8], row * static_cast<size_t>(box[1]) + column);
+      }
+    }
+  }
+}
+
 // ---- text ----
 
 TEST(ShowText, Swizzle) {
@@ -327,6 +475,61 @@ row \ columns |           0..7            8..15         16..23         24..31
             0 |       t0 async t1 elements 1+7z       t2 zeros       t3 zeros
         1..63 | t4..t252 zeros   t5..t253 zeros t6..t254 zeros t7..t255 zeros
 )");
+}
+TEST(ShowText, Ring) {  // two stages: stage k % 2, round k / 2
+  EXPECT_EQ(show({"ring.2"}).out,
+            R"(ring.2: full and empty barriers of a ring of 2 stages, 5 iterations
+  P, the producer, runs as far ahead as its waits let it; C, the consumer, asks before the stage is filled
+  a barrier is in phase n when n phases are complete; a wait for parity p passes when (n & 1) != p: phase n - 1 has it
+  "n > m": in phase n when first asked, in phase m when the wait passes
+
+the waits of each iteration
+iteration | stage P: parity empty[stage]          passes C: parity full[stage]       passes
+----------+--------------------------------------------------------------------------------
+        0 |     0         1            0         at once         0       0 > 1 after fill 0
+        1 |     1         1            0         at once         0       0 > 1 after fill 1
+        2 |     0         0        0 > 1 after release 0         1       1 > 2 after fill 2
+        3 |     1         0        0 > 1 after release 1         1       1 > 2 after fill 3
+        4 |     0         1        1 > 2 after release 2         0       2 > 3 after fill 4
+
+phase of each barrier after the fill (full) or the release (empty) of each iteration; before: 0
+ barrier | 0 1 2 3 4
+---------+----------
+ full[0] | 1 1 2 2 3
+empty[0] | 1 1 2 2 3
+ full[1] | 0 1 1 2 2
+empty[1] | 0 1 1 2 2
+)");
+}
+TEST(ShowText, Box) {  // rows of 64 bytes, two a line: rows 2 and 3 lie in line 1, where chunk c moves to c XOR 1
+  EXPECT_EQ(
+      show({"box.4x16.f32.64B"}).out,
+      R"(box.4x16.f32.64B: box of 4 rows x 16 columns of f32, 256 bytes, swizzle 64B: where a tensor copy puts its 16-byte chunks
+  bit of the byte address   9 8 7   6 5 4   3 2 1 0
+                            . y y   . x x   m m m m
+  the bits x (chunk) become x XOR y (number of the 128-byte line); the pattern starts at a multiple of 512 bytes
+  worst bank conflict of reading one chunk of each of 4 successive rows: 1 way; without the swizzle 2
+
+bank column @ byte of each chunk
+row \ chunk |       0       1       2       3
+------------+--------------------------------
+          0 |   0 @ 0  1 @ 16  2 @ 32  3 @ 48
+          1 |  4 @ 64  5 @ 80  6 @ 96 7 @ 112
+          2 | 1 @ 144 0 @ 128 3 @ 176 2 @ 160
+          3 | 5 @ 208 4 @ 192 7 @ 240 6 @ 224
+
+chunk (row, chunk) in each 16-byte bank column of the 128-byte lines
+line \ column |     0     1     2     3     4     5     6     7
+--------------+------------------------------------------------
+            0 | (0,0) (0,1) (0,2) (0,3) (1,0) (1,1) (1,2) (1,3)
+            1 | (2,1) (2,0) (2,3) (2,2) (3,1) (3,0) (3,3) (3,2)
+)");
+  // Nine rows of 64 bytes in a pattern of 128: row 8 is half of line 4, whose chunks move four columns on.
+  const std::string narrow = show({"box.9x32.bf16.128B"}).out;
+  EXPECT_NE(narrow.find("576 bytes"), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("it takes 640 bytes of shared memory\n"), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("          8 | 4 @ 576 5 @ 592 6 @ 608 7 @ 624\n"), std::string::npos) << narrow;
+  EXPECT_EQ(show({"box.8x32.bf16.128B"}).out.find("it takes"), std::string::npos);
 }
 TEST(ShowText, ElementsNameTheirLane) {
   const std::string out = show({"mma.m16n8k16.c"}).out;
@@ -420,12 +623,21 @@ TEST(Show, EveryListedNameHasAllThreeForms) {
     EXPECT_EQ(svg.find("url("), std::string::npos);
   }
   EXPECT_EQ(names, 26);
+  for (const char* form : {"\ncopy.RxC.TYPE[.tTHREADS]\n", "\nring.STAGES  ", "show ring.3 --iterations 7\n",
+                           "\nbox.RxC.TYPE.SWIZZLE  ", "show box.8x64.bf16.128B\n"})
+    EXPECT_NE(list.out.find(form), std::string::npos) << form;
+  const std::string ring = svg_of({"ring.3", "--iterations", "7"}), box = svg_of({"box.8x64.bf16.128B"});
+  expect_well_formed(ring);
+  EXPECT_EQ(count_of(ring, "<rect"), 1u + 7 * 7 + 6 * 7);
+  expect_well_formed(box);
+  EXPECT_EQ(count_of(box, "<rect"), 1u + 8 * 8 + 8 * 8);
   expect_well_formed(svg_of({"copy.8x16.bf16.t4", "--extents", "7,11", "--ld", "13", "--realign"}));
 }
 TEST(Show, TheNameMayStandAnywhere) {
   EXPECT_EQ(show({"--json", "swizzle.64B"}).out, show({"swizzle.64B", "--json"}).out);
   EXPECT_EQ(show({"--extents", "3,9", "copy.8x8.f16", "--ld", "12"}).out,
             show({"copy.8x8.f16", "--extents", "3,9", "--ld", "12"}).out);
+  EXPECT_EQ(show({"--iterations", "4", "ring.3"}).out, show({"ring.3", "--iterations=4"}).out);
 }
 void expect_refused(const std::vector<const char*>& words, std::initializer_list<const char*> parts) {
   const Result r = show(words);
@@ -435,10 +647,33 @@ void expect_refused(const std::vector<const char*>& words, std::initializer_list
   for (const char* part : parts) EXPECT_NE(r.err.find(part), std::string::npos) << "no '" << part << "' in: " << r.err;
 }
 TEST(Show, RefusesWithOneSentence) {
-  expect_refused({"mma.m16n8k8.a"}, {"unknown name 'mma.m16n8k8.a'", "mma.m16n8k16.a", "ldmatrix.x4.trans",
-                                     "swizzle.128B", "gemm.a.k-major.64x32", "copy.RxC.TYPE", "exist"});
-  for (const char* name : {"copy", "copy.64x32", "copy.64.bf16", "copy.0x8.bf16", "copy.8x8.f64", "copy.8x8.bf16.256",
-                           "copy.8x8.bf16.t0", "copy.8x-8.bf16", "copy.8x8.bf16.t1.x", "Swizzle.128B"})
+  expect_refused({"mma.m16n8k8.a"},
+                 {"unknown name 'mma.m16n8k8.a'", "mma.m16n8k16.a", "ldmatrix.x4.trans", "swizzle.128B",
+                  "gemm.a.k-major.64x32", "copy.RxC.TYPE", "ring.STAGES", "box.RxC.TYPE.SWIZZLE", "exist"});
+  for (const char* name : {"copy",
+                           "copy.64x32",
+                           "copy.64.bf16",
+                           "copy.0x8.bf16",
+                           "copy.8x8.f64",
+                           "copy.8x8.bf16.256",
+                           "copy.8x8.bf16.t0",
+                           "copy.8x-8.bf16",
+                           "copy.8x8.bf16.t1.x",
+                           "Swizzle.128B",
+                           "ring",
+                           "ring.0",
+                           "ring.-1",
+                           "ring.x",
+                           "ring.3.4",
+                           "ring.",
+                           "box.8x64.bf16",
+                           "box.8x64.128B.bf16",
+                           "box.8x64.bf16.16B",
+                           "box.8x64.bf16.128",
+                           "box.0x64.bf16.128B",
+                           "box.8.bf16.none",
+                           "box.8x64.f64.none",
+                           "box.8x64.bf16.128B.x"})
     expect_refused({name}, {"unknown name", name});
   expect_refused({"copy.8x12.bf16"}, {"multiple of the 8", "12"});
   expect_refused({"copy.8x6.f32"}, {"multiple of the 4", "6"});
@@ -449,6 +684,19 @@ TEST(Show, RefusesWithOneSentence) {
   expect_refused({"swizzle.128B", "swizzle.64B"}, {"unexpected argument 'swizzle.64B'"});
   expect_refused({"copy.8x8.bf16", "--extents", "9"}, {"--extents", "R,C"});
   expect_refused({"copy.8x8.bf16", "--extents", "-1,9"}, {"--extents", "-1"});
+  expect_refused({"ring.17"}, {"ring.17", "1 to 16 stages"});
+  expect_refused({"ring.3", "--iterations", "0"}, {"--iterations", "1 to 4096"});
+  expect_refused({"ring.3", "--iterations", "4097"}, {"--iterations", "1 to 4096"});
+  expect_refused({"swizzle.128B", "--iterations", "5"}, {"--iterations belongs to rings", "swizzle.128B"});
+  expect_refused({"ring.3", "--ld", "5"}, {"copy plans", "ring.3"});
+  // What no tensor map can have, in the words of check_tensor_map.
+  expect_refused({"box.8x64.bf16.64B"},
+                 {"tensor map: a row of the box is 128 bytes", "at most the 64 bytes", "box 64 x 8, swizzle 64B"});
+  expect_refused({"box.8x12.bf16.none"}, {"tensor map: a row of the box is 24 bytes", "a multiple of 16 bytes"});
+  expect_refused({"box.257x8.bf16.none"}, {"tensor map: the box of dimension 1 is 257", "1 to 256"});
+  expect_refused({"box.8x264.bf16.none"}, {"tensor map: the box of dimension 0 is 264", "1 to 256"});
+  expect_refused({"box.256x256.f32.none"}, {"tensor map: the box is 262144 bytes", "at most 232448"});
+  expect_refused({"box.2147483647x2147483647.f32.none"}, {"tensor map: the box of dimension 0 is 2147483647"});
   expect_refused({"copy.8x8.bf16", "--svg", "/nonexistent/folder/x.svg"}, {"cannot be written"});
 }
 

@@ -9,6 +9,9 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "tests/kernels/tensor_load.cuh"
 
 namespace grout {
 namespace {
@@ -349,6 +352,33 @@ TEST(TensorMap, WhatIsAcceptedIsRepresented) {
   }
   EXPECT_GT(accepted, 10000);
   EXPECT_GT(refused, 10000);
+}
+
+TEST(TensorMap, WhatIsAcceptedIsLoaded) {
+  sim::options().compute_capability = 90;
+  std::mt19937 random(9);
+  std::vector<uint8_t> memory(test::kTensorLoadMemory);
+  for (uint8_t& byte : memory) byte = static_cast<uint8_t>(1 + random() % 255);
+  int loaded[4] = {}, beside = 0, past_the_end = 0;
+  for (const auto& [a, start] : test::tensor_load_cases(4000, memory.data())) {
+    SCOPED_TRACE(describe(a));
+    TensorMap map;
+    const Status encoded = encode_tensor_map(map, a);
+    ASSERT_TRUE(encoded) << encoded.message;
+    const std::vector<uint8_t> expected = test::expected_box(a, start, memory);
+    std::vector<uint8_t> found(expected.size(), 0);
+    const Status status = test::tensor_load(map, a.rank, start, found.data(), static_cast<uint32_t>(test::box_bytes(a)),
+                                            static_cast<uint32_t>(found.size()));
+    ASSERT_TRUE(status) << status.message;
+    ASSERT_EQ(found, expected);
+    ++loaded[a.rank];
+    beside += a.rank == 3 && a.extents[1] > 1 && a.extents[2] > 1 && a.pitches[2] < a.pitches[1];
+    past_the_end +=
+        static_cast<size_t>(test::box_bytes(a)) < expected.size() && expected.back() != test::kTensorLoadGuard;
+  }
+  for (int rank = 1; rank <= 3; ++rank) EXPECT_GT(loaded[rank], 100);
+  EXPECT_GT(beside, 20);
+  EXPECT_GT(past_the_end, 20);
 }
 TEST(TensorMap, TheLargestIsRepresented) {
   TensorMapArguments a = legal(3);

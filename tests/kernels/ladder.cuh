@@ -31,6 +31,32 @@ inline Status crop_ring_of(int stages, const CropArguments& g, CropPath* path, i
   }
 }
 
+// `tiles` tiles for each of `blocks` blocks, of which the last is cut; destinations with rows of 16 bytes, or not, by `odd`.
+inline CropCase ring_case(int tiles, int blocks, bool odd) {
+  CropCase x;
+  x.g.source_rows = 64 * tiles * blocks - 7, x.g.source_cols = 40, x.g.row_stride = 40, x.g.origin = {-3, 8};
+  x.g.rows = 64 * tiles * blocks - 5, x.g.cols = x.g.ld = 32 - odd;
+  return x;
+}
+
+// Origins so far away that 32 bits just hold them; and a single row, which has no pitch, with any stride.
+inline std::vector<CropCase> limit_cases() {
+  constexpr int64_t kMost = INT32_MAX - 4096;
+  CropCase x;
+  x.g.source_rows = 9, x.g.source_cols = 21, x.g.row_stride = 24;
+  x.g.rows = 5, x.g.cols = 9, x.g.ld = 16;
+  std::vector<CropCase> cases;
+  for (const Origin origin : {Origin{kMost - 5, 0}, {-kMost, 0}, {0, kMost / 8 * 8 - 16}, {0, -kMost / 8 * 8}}) {
+    x.g.origin = origin;
+    cases.push_back(x);
+  }
+  for (const int64_t stride : {0, 3, -7, 24}) {
+    x.g.source_rows = 1, x.g.row_stride = stride, x.g.origin = {-2, 8};
+    cases.push_back(x);
+  }
+  return cases;
+}
+
 // Refused by every kernel of the ladder, or, where `tensor_store`, by those that write through the copy engine.
 struct TensorRefusal {
   const char* what;

@@ -102,13 +102,10 @@ TEST_F(Ladder, RingsOfEveryLength) {
         use(ran % 10, static_cast<uint64_t>(ran));
         static int stages_now, blocks_now;
         stages_now = stages, blocks_now = blocks;
-        CropCase x;
-        x.g.source_rows = 64 * tiles * blocks - 7, x.g.source_cols = 40, x.g.row_stride = 40, x.g.origin = {-3, 8};
-        x.g.rows = 64 * tiles * blocks - 5, x.g.cols = x.g.ld = 32 - ran % 2;
         const CropKernel ring = {"copy_ring of " + std::to_string(stages), [](const CropArguments& g, CropPath& path) {
                                    return crop_ring_of(stages_now, g, &path, blocks_now);
                                  }};
-        ASSERT_EQ(run_crop(x, guard(), ring), "") << mode() << ", " << tiles << " tiles, " << blocks << " blocks";
+        ASSERT_EQ(run_crop(ring_case(tiles, blocks, ran % 2), guard(), ring), "") << mode() << ", " << tiles << " tiles, " << blocks << " blocks";
         ++ran;
       }
   std::printf("%d crops\n", ran);
@@ -136,28 +133,9 @@ TEST_F(Ladder, Refusals) {
       }
 }
 
-// The limits themselves are taken: origins so far away that 32 bits just hold them.
-TEST_F(Ladder, FarthestOrigins) {
-  constexpr int64_t kMost = INT32_MAX - 4096;
+TEST_F(Ladder, Limits) {
   for (const CropKernel& kernel : ladder())
-    for (const auto& [row, col] : {std::pair<int64_t, int64_t>{kMost - 5, 0}, {-kMost, 0}, {0, kMost / 8 * 8 - 16}, {0, -kMost / 8 * 8}}) {
-      CropCase x;
-      x.g.source_rows = 9, x.g.source_cols = 16, x.g.row_stride = 16, x.g.origin = {row, col};
-      x.g.rows = 5, x.g.cols = 9, x.g.ld = 16;
-      use(3, 1);
-      CropPath path;
-      ASSERT_EQ(run_crop(x, guard(), kernel, &path), "");
-      EXPECT_EQ(path, CropPath::tensor);
-    }
-}
-
-// A single row has no pitch: any stride is taken.
-TEST_F(Ladder, OneRowOfAnyStride) {
-  for (const CropKernel& kernel : ladder())
-    for (const int64_t stride : {0, 3, -7, 24}) {
-      CropCase x;
-      x.g.source_rows = 1, x.g.source_cols = 21, x.g.row_stride = stride, x.g.origin = {-2, 8};
-      x.g.rows = 5, x.g.cols = 9, x.g.ld = 16;
+    for (const CropCase& x : limit_cases()) {
       use(3, 1);
       CropPath path;
       ASSERT_EQ(run_crop(x, guard(), kernel, &path), "");
