@@ -400,6 +400,9 @@ TEST(ShowJson, BankConflictsOfBoxes) {  // rows of b bytes, unswizzled: b / 16 c
   EXPECT_EQ(ways("box.8x24.bf16.none"), (Integers{1, 1}));  // rows of 48 bytes: columns 0 3 6 1 4 7 2 5
   EXPECT_EQ(ways("box.8x48.bf16.none"), (Integers{2, 2}));  // rows of 96 bytes: columns 0 6 4 2 0 6 4 2
   EXPECT_EQ(ways("box.5x64.bf16.128B"), (Integers{1, 5}));
+  // Rows of 16 bytes in a pattern of 128: row 8 lies in column 0 XOR 1, below row 1.
+  EXPECT_EQ(ways("box.8x8.bf16.128B"), (Integers{1, 1}));
+  EXPECT_EQ(ways("box.9x8.bf16.128B"), (Integers{2, 1}));
   EXPECT_EQ(ways("box.1x64.bf16.none"), (Integers{1, 1}));
   EXPECT_EQ(ways("box.8x8.bf16.none"), (Integers{1, 1}));
 }

@@ -181,9 +181,13 @@ TEST(TensorMap, SlicesDoNotOverlap) {
   expect_one_change_refused(
       3, [](auto& a) { a.pitches[1] = 704, a.pitches[2] = 144; },
       {"the pitch of dimension 1 is 704 bytes, less than a slice", "at least 4 times the pitch of dimension 2"});
-  // Either extent 1: no slice.
-  expect_one_change_accepted(3, [](auto& a) { a.pitches[2] = 144, a.extents[1] = 1; });
-  expect_one_change_accepted(3, [](auto& a) { a.pitches[2] = 144, a.extents[2] = 1; });
+  // Either extent 1: no slice, whichever pitch is the longer.
+  for (const int64_t other : {144, 160}) {
+    expect_one_change_accepted(3, [=](auto& a) { a.extents[1] = 1, a.pitches[1] = 144, a.pitches[2] = other; });
+    expect_one_change_accepted(3, [=](auto& a) { a.extents[1] = 1, a.pitches[1] = other, a.pitches[2] = 144; });
+    expect_one_change_accepted(3, [=](auto& a) { a.extents[2] = 1, a.pitches[1] = 144, a.pitches[2] = other; });
+    expect_one_change_accepted(3, [=](auto& a) { a.extents[2] = 1, a.pitches[1] = other, a.pitches[2] = 144; });
+  }
   // The products do not overflow: 2^32 rows of 2^40 - 16 bytes are more than any pitch.
   expect_one_change_refused(3, [](auto& a) { a.extents[1] = k2To32, a.pitches[1] = a.pitches[2] = k2To40 - 16; },
                             {"less than a slice"});
