@@ -293,6 +293,16 @@ inline Tensor make_tensor(int rank, ElementType type, TensorSwizzle swizzle, int
   return t;
 }
 
+// The same with the third dimension between the rows of the second, as heads lie in a row.
+inline Tensor make_interleaved_tensor(ElementType type, TensorSwizzle swizzle, int row_bytes) {
+  Tensor t = make_tensor(3, type, swizzle, row_bytes, true);
+  t.name += "_interleaved";
+  t.pitches[2] = t.pitches[1];
+  t.pitches[1] = t.pitches[2] * t.extents[2] + 48;
+  t.bytes = static_cast<size_t>(t.pitches[1] * t.extents[1]);
+  return t;
+}
+
 inline TensorMapArguments arguments(const Tensor& t, const void* base) {
   TensorMapArguments a{.type = t.type, .base = base, .rank = t.rank, .swizzle = t.swizzle};
   std::copy_n(t.extents, 3, a.extents);
@@ -543,6 +553,7 @@ inline std::vector<Case> tensor_cases(bool brief) {
   both(make_tensor(3, ElementType::f32, TensorSwizzle::b64, 48, true));
   both(make_tensor(2, ElementType::f32, TensorSwizzle::b128, 64, true));
   both(make_tensor(3, ElementType::bf16, TensorSwizzle::b128, 112, true));
+  both(make_interleaved_tensor(ElementType::bf16, TensorSwizzle::b128, 128));
   all.push_back(tensor_load_far_case());
   for (const unsigned cluster : {2u, 4u}) {
     all.push_back(

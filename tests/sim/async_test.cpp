@@ -1139,7 +1139,7 @@ TEST_F(AsyncTest, MapsThatCannotBeEncodedAreReported) {
   expect([](auto& m) { m.box[1] = 0; }, "Rule: a box has 1 to 256 elements in each dimension");
   expect([](auto& m) { m.pitch_bytes[1] = 136; }, "Rule: a pitch is a multiple of 16 bytes, less than 2^40");
   expect([](auto& m) { m.pitch_bytes[1] = uint64_t(1) << 40; }, "Rule: a pitch is a multiple of 16 bytes, less than 2^40");
-  expect([](auto& m) { m.pitch_bytes[1] = 112; }, "Rule: a pitch is at least as long as what lies between");
+  expect([](auto& m) { m.pitch_bytes[1] = 112; }, "Rule: a pitch is at least a row long");
   expect([](auto& m) { m.box[0] = 20; }, "Rule: a row of a box is a multiple of 16 bytes");
   expect([](auto& m) { m.swizzle = sim::TensorMap::Swizzle::b64; },
          "Rule: a row of a box is at most as long as the swizzle's span");
