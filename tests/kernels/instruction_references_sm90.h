@@ -554,7 +554,6 @@ inline std::vector<Case> tensor_cases(bool brief) {
   both(make_tensor(2, ElementType::f32, TensorSwizzle::b128, 64, true));
   both(make_tensor(3, ElementType::bf16, TensorSwizzle::b128, 112, true));
   both(make_interleaved_tensor(ElementType::bf16, TensorSwizzle::b128, 128));
-  all.push_back(tensor_load_far_case());
   for (const unsigned cluster : {2u, 4u}) {
     all.push_back(
         tensor_load_multicast_case(make_tensor(1, ElementType::bf16, TensorSwizzle::none, 80, true), cluster));
@@ -562,6 +561,7 @@ inline std::vector<Case> tensor_cases(bool brief) {
         tensor_load_multicast_case(make_tensor(2, ElementType::bf16, TensorSwizzle::b128, 128, true), cluster));
     all.push_back(tensor_load_multicast_case(make_tensor(3, ElementType::f32, TensorSwizzle::b64, 64, true), cluster));
   }
+  all.push_back(tensor_load_far_case());
   return all;
 }
 
