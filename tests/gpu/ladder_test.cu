@@ -10,6 +10,7 @@
 
 #include "tests/gpu/support.cuh"
 #include "tests/kernels/ladder.cuh"
+#include "tests/kernels/ring_kernels.cuh"
 
 namespace grout::test {
 namespace {
@@ -81,6 +82,13 @@ TEST_F(LadderGpu, RingsOfEveryLength) {
         ++ran;
       }
   std::printf("%d crops\n", ran);
+}
+
+// Rings that are filled by stores, and by multicasts of a cluster.
+TEST_F(LadderGpu, RingsOfStoresAndOfMulticasts) {
+  int ran = 0;
+  EXPECT_EQ(run_rings([&] { ++ran; }, wait_or_end), "");
+  EXPECT_EQ(ran, 3 * (3 + 5 + 7 + 13));
 }
 
 // More tiles than run at once: stages, outgoing buffers and multiprocessors are used again. The same bits each time.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/kernels/ladder.cuh"
+#include "tests/kernels/ring_kernels.cuh"
 
 namespace grout::test {
 namespace {
@@ -109,6 +110,16 @@ TEST_F(Ladder, RingsOfEveryLength) {
         ++ran;
       }
   std::printf("%d crops\n", ran);
+}
+
+// Rings that are filled by stores, and by multicasts of a cluster.
+TEST_F(Ladder, RingsOfStoresAndOfMulticasts) {
+  for (int schedule = 0; schedule < (thread_sanitizer() ? 3 : 10); ++schedule) {
+    use(schedule, static_cast<uint64_t>(schedule));
+    int ran = 0;
+    ASSERT_EQ(run_rings([&] { ++ran; }, [](const std::string&) {}), "") << mode();
+    EXPECT_EQ(ran, 3 * (3 + 5 + 7 + 13));
+  }
 }
 
 // One multiprocessor and many tiles: outgoing buffers and stages are used again.
