@@ -131,7 +131,9 @@ void Dependency::wait(Thread& self, const Loc& where) {
     overwritten = restore();
   }
   if (!overwritten.empty()) fail(self, Report::Kind::misuse, where, std::move(overwritten), kRule);
-  if (replay_) tsan::acquire(&replay_ends_);
+  if (!replay_) return;
+  tsan::acquire(&replay_ends_);
+  tsan::release(&self.block->scheduler->launch().global_fence);  // the end of a grid is seen by every proxy
 }
 
 void Dependency::launch_dependents(Thread& self) {
@@ -157,7 +159,7 @@ void Dependency::finish() {
     throw Report(Report::Kind::misuse, text("misuse in kernel ", name_.empty() ? "?" : name_, ": ", overwritten,
                                             ", and no thread waited. Rule: ", kRule, "."));
   }
-  if (launched_) remember();
+  remember();
 }
 
 /// Makes what has changed since the snapshot the last launch's.

@@ -8,15 +8,28 @@ namespace {
 
 constexpr int kPoison = 0xff;
 
-/// What a copy touches, for ThreadSanitizer: at issue, since it may happen then, and again when it does.
-void mark_reads(const Copy& copy) {
-  for (const Piece& piece : copy.pieces) {
-    if (copy.kind == Copy::Kind::load) {
+/// What a load reads, by a fiber that comes behind what was there before the launch, what the engine itself wrote, and what
+/// the launch wrote before a fence.proxy.async.global. It knows nothing else of the issuer.
+void mark_global_reads(Copy& copy) {
+  if (!tsan::on()) return;
+  Scheduler& scheduler = *copy.issuer->block->scheduler;
+  {
+    OnEngine reader(scheduler.global_reader(), copy.caller);
+    tsan::acquire(&scheduler.launch().global_fence);
+    for (const Piece& piece : copy.pieces) {
       if (piece.global) tsan::reads(piece.global, piece.bytes);
-    } else {
-      const bool own = copy.kind == Copy::Kind::store;
-      tsan::reads(copy.issuer->block->shared + (own ? piece.offset : copy.source_offset), piece.bytes);
     }
+    tsan::release(&copy.global_read);
+  }
+  tsan::acquire(&copy.global_read);
+}
+
+/// What a copy touches, for ThreadSanitizer: at issue, since it may happen then, and again when it does.
+void mark_reads(Copy& copy) {
+  if (copy.kind == Copy::Kind::load) return mark_global_reads(copy);
+  for (const Piece& piece : copy.pieces) {
+    const bool own = copy.kind == Copy::Kind::store;
+    tsan::reads(copy.issuer->block->shared + (own ? piece.offset : copy.source_offset), piece.bytes);
   }
 }
 
@@ -92,6 +105,7 @@ void write(Copy& copy) {
   copy.written = true;
   std::vector<unsigned char>().swap(copy.data);
   tsan::release(&copy.written_sync);
+  tsan::release(&copy.issuer->block->scheduler->launch().global_fence);
 }
 
 }  // namespace
@@ -111,8 +125,16 @@ OnEngine::OnEngine(Thread& issuer, void* caller) {
     const std::string name = text("copy engine for thread ", issuer.number, " of block ", *issuer.block);
     __tsan_set_fiber_name(issuer.engine, name.c_str());
   }
+  enter(issuer.engine, caller);
+}
+
+OnEngine::OnEngine(void* fiber, void* caller) {
+  if (tsan::on()) enter(fiber, caller);
+}
+
+void OnEngine::enter(void* fiber, void* caller) {
   self_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(issuer.engine, 1);
+  __tsan_switch_to_fiber(fiber, 1);
   __tsan_func_entry(caller);
   __tsan_ignore_thread_begin();
 }

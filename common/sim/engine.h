@@ -15,6 +15,11 @@ namespace grout::sim {
 struct Thread;
 struct Block;
 
+/// How often a thread asked in vain whether a phase is complete.
+struct Refusals {
+  unsigned phase = 0, count = 0;
+};
+
 /// A barrier in shared memory that counts arrivals and bytes. The 8 bytes there hold a pattern, to notice stray stores; they
 /// also are what ThreadSanitizer synchronises on, one byte for each parity of the phase, of the own and of other blocks.
 struct MBarrier {
@@ -27,6 +32,7 @@ struct MBarrier {
   const Thread* initialiser = nullptr;
   Loc where;                      // its mbarrier.init
   std::vector<Thread*> waiters;   // for the current phase
+  std::vector<Refusals> refusals;  // of each thread of the block, as far as it asked
   unsigned copied = 0, seen = 0;  // phases, up to the last that had a copy, and to the last that a thread saw complete
   Thread* copier = nullptr;       // who issued that copy, and where
   Loc copied_at;
@@ -58,7 +64,7 @@ struct Copy {
   std::vector<unsigned char> data;  // of a store: what was read
   unsigned group = 0;               // of a store
   bool read = false, written = false, waited = false;
-  char issued = 0, read_sync = 0, written_sync = 0;  // sanitizer
+  char issued = 0, read_sync = 0, written_sync = 0, global_read = 0;  // sanitizer
 };
 
 class Engine {
@@ -82,15 +88,17 @@ class Engine {
 };
 
 /// Until it ends, ThreadSanitizer takes this OS thread for the engine as it works for that thread: so the engine knows only
-/// what the issuers of a copy knew. In kernels and outside; no switch of fibers meanwhile.
+/// what the issuers of a copy knew. Or for a fiber of its own. In kernels and outside; no switch of fibers meanwhile.
 class OnEngine {
  public:
   OnEngine(Thread& issuer, void* caller);
+  OnEngine(void* fiber, void* caller);
   ~OnEngine();
   OnEngine(const OnEngine&) = delete;
   OnEngine& operator=(const OnEngine&) = delete;
 
  private:
+  void enter(void* fiber, void* caller);
   void* self_ = nullptr;
 };
 
@@ -105,6 +113,8 @@ MBarrier& mbarrier_at(Thread& self, Block& block, std::uint32_t address, const c
 void add_target(Thread& self, Copy& copy, Block& block, std::uint32_t address);
 /// Its bytes have come there.
 std::optional<Report> complete_copy(const Copy& copy, const Copy::Target& target);
+/// Lets the threads of the block that wait at mbarriers ask again, though no phase is complete; false if none may.
+bool time_out(Block& block);
 /// In the last thread of a block: a report if nobody waited for a copy into it.
 void check_mbarriers_at_exit(Thread& self);
 

@@ -8,6 +8,7 @@ namespace {
 constexpr std::uint32_t kMaxCount = (1u << 20) - 1;  // of arrivals and of bytes
 constexpr std::uint64_t kPattern = 0x7265697272616274;
 constexpr unsigned kBytes = 8;
+constexpr unsigned kMaxRefusals = 16;  // of a thread, for one phase; more is a deadlock
 
 char* sync_address(Block& block, const MBarrier& barrier, unsigned phase, bool remote) {
   return reinterpret_cast<char*>(block.shared + barrier.offset + (phase & 1) + (remote ? 2 : 0));
@@ -213,7 +214,20 @@ void mbarrier_arrive_expect_tx(std::uint32_t shared, std::uint32_t bytes, Loc lo
   arrive(entry.self, block, barrier, kName, loc);
 }
 
-// Waits at most once, and then gives false: callers must ask again, and one that lags two phases behind waits for ever.
+bool time_out(Block& block) {
+  bool any = false;
+  for (auto& [offset, barrier] : block.mbarriers) {
+    any |= std::erase_if(barrier.waiters, [&](Thread* thread) {
+      if (barrier.refusals[thread->number].count >= kMaxRefusals) return false;
+      block.scheduler->wake(*thread->warp, 1u << thread->lane);
+      return true;
+    }) > 0;
+  }
+  return any;
+}
+
+// The first question about a phase that is not complete is answered at once: callers must ask again. The next ones wait until
+// it is, or, while no thread can run, for a time-out. So one that lags two phases behind ends in a deadlock.
 bool mbarrier_try_wait_parity(std::uint32_t shared, std::uint32_t parity, bool cluster, Loc loc) {
   constexpr const char* kName = "mbarrier.try_wait";
   Entry entry(kName, __builtin_return_address(0));
@@ -224,18 +238,22 @@ bool mbarrier_try_wait_parity(std::uint32_t shared, std::uint32_t parity, bool c
     fail(self, Report::Kind::misuse, loc, text(kName, " with parity ", parity, " at shared offset ", barrier.offset),
          "the parity of a phase is 0 or 1");
   }
-  if ((barrier.phase & 1) != parity) {
-    barrier.seen = barrier.phase;
-    tsan::acquire(sync_address(block, barrier, parity, false));
-    if (cluster) tsan::acquire(sync_address(block, barrier, parity, true));
-    return true;
+  if ((barrier.phase & 1) == parity) {
+    if (barrier.refusals.empty()) barrier.refusals.resize(block.size);
+    Refusals& refusals = barrier.refusals[self.number];
+    if (refusals.phase != barrier.phase) refusals = {barrier.phase};
+    if (!refusals.count++) return false;
+    barrier.waiters.push_back(&self);
+    self.where = loc;
+    self.mbarrier = &barrier;
+    block.scheduler->yield();
+    self.mbarrier = nullptr;
+    if ((barrier.phase & 1) == parity) return false;
   }
-  barrier.waiters.push_back(&self);
-  self.where = loc;
-  self.mbarrier = &barrier;
-  block.scheduler->yield();
-  self.mbarrier = nullptr;
-  return false;
+  barrier.seen = barrier.phase;
+  tsan::acquire(sync_address(block, barrier, parity, false));
+  if (cluster) tsan::acquire(sync_address(block, barrier, parity, true));
+  return true;
 }
 
 void fence_proxy_async(Loc) {
@@ -247,6 +265,7 @@ void fence_proxy_async(Loc) {
 
 void fence_proxy_async_global(Loc) {
   Entry entry("fence.proxy.async.global", __builtin_return_address(0));
+  tsan::release(&entry.self.block->scheduler->launch().global_fence);
 }
 
 }  // namespace grout::sim

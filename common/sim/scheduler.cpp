@@ -117,11 +117,16 @@ void FiberPool::destroy(Fiber* fiber) {
 
 // ---- Scheduler ----
 
-Scheduler::Scheduler(LaunchContext& launch) : launch_(launch) {}
+Scheduler::Scheduler(LaunchContext& launch) : launch_(launch) {
+  if (!tsan::on()) return;
+  global_reader_ = __tsan_create_fiber(0);
+  __tsan_set_fiber_name(global_reader_, "copy engine as it reads global memory");
+}
 
 Scheduler::~Scheduler() {
   for (Fiber* fiber : retired_) FiberPool::give(fiber);
   for (void* engine : retired_engines_) __tsan_destroy_fiber(engine);
+  if (global_reader_) __tsan_destroy_fiber(global_reader_);
 }
 
 void Scheduler::run(std::uint64_t first, unsigned count) {
@@ -133,6 +138,9 @@ void Scheduler::run(std::uint64_t first, unsigned count) {
         if (report_) break;
         continue;
       }
+      bool any = false;
+      for (Block& block : blocks_) any |= time_out(block);
+      if (any) continue;
       report_ = deadlock(launch_, blocks_);
       break;
     }

@@ -13,23 +13,24 @@
 //               floating type). Shared memory is fresh in each block and lies between guard bands.
 //   cp.async    late: the destination is poisoned at issue; source read and destination written at the wait that first
 //               guarantees them (the latest legal moment). early: all of it at issue. A kernel must be right in both.
-//   mbarriers   counted arrivals and bytes, phases told apart by parity. A try_wait for the current phase waits until it
-//               is complete, and then gives false: callers must ask again. The 8 bytes hold a pattern, which a stray store
-//               spoils.
+//   mbarriers   counted arrivals and bytes, phases told apart by parity. A thread's first try_wait for a phase that is not
+//               complete gives false at once: callers must ask again. The next ones wait until it is complete, or give false
+//               when no thread can run, a few times. The 8 bytes hold a pattern, which a stray store spoils.
 //   TMA         bulk copies, and tensor copies of 1 to 3 dimensions with swizzles of 32, 64 and 128 bytes on the absolute
 //               shared address, by a copy engine. late: it does something only when no thread can run, one step of one
 //               copy, which one the schedule decides; until then the destination of a load is poison, and a store takes
 //               two steps: it reads shared memory, it writes global memory. early: all of it at issue.
 //   proxies     the engine sees shared memory as it was at the last fence.proxy.async of any thread (0xFF before the first
-//               one), and what it wrote itself. Not modelled: fence.proxy.async.global, which orders nothing here, and the
-//               fence between ordinary accesses and a load that overwrites what they accessed.
+//               one), and what it wrote itself. A missing fence.proxy.async.global is a race for ThreadSanitizer. Not
+//               modelled: the fence between ordinary accesses and a copy that overwrites what they accessed.
 //   clusters    1 to 8 blocks along x, their threads interleaved. mapa gives addresses in each other's shared memory. The
 //               barrier of the cluster counts the threads that have not exited. A block, and its shared memory, ends with
 //               its last thread.
 //   dependents  late: a programmatic launch does not see what the grid before it wrote (in cudaMalloc memory, up to 256
-//               MiB) until one of its threads executes griddepcontrol.wait, if that grid executed launch_dependents and
-//               nothing came between them but questions to the runtime. early: it sees all. On a device of compute
-//               capability 9.0 and later that is all that it wrote, on earlier ones what it wrote behind launch_dependents.
+//               MiB) until one of its threads executes griddepcontrol.wait, whether that grid executed launch_dependents
+//               or just ended, if nothing came between them but questions to the runtime. early: it sees all. On a device
+//               of compute capability 9.0 and later that is all that it wrote, on earlier ones what it wrote behind
+//               launch_dependents.
 //
 // What finds what
 //   this library           deadlock, divergence, misuse and out-of-bounds operands of instructions: a `Report`. Also the

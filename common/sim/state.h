@@ -45,6 +45,7 @@ struct LaunchContext {
   unsigned cluster = 1;              // blocks on one scheduler
   Dependency* dependency = nullptr;  // on the launch before it
   char finished = 0;                 // sanitizer: the launch ends after all that comes before it
+  mutable char global_fence = 0;     // sanitizer: the engine reads global memory after all that comes before it
 };
 
 /// Operations of a whole warp.
@@ -182,6 +183,7 @@ class Scheduler {
   void wake(const Warp& warp, std::uint32_t lanes) { ready_.add(warp.number, lanes); }
 
   const LaunchContext& launch() const { return launch_; }
+  void* global_reader() const { return global_reader_; }
   std::vector<Block>& cluster() { return blocks_; }
   unsigned alive() const { return alive_; }  // threads of the cluster that have not exited
   Statistics statistics;
@@ -208,6 +210,7 @@ class Scheduler {
   std::optional<Report> report_;
   std::vector<Fiber*> retired_;  // sanitizer: kept until the launch ends
   std::vector<void*> retired_engines_;
+  void* global_reader_ = nullptr;  // sanitizer: the engine's fiber for global memory, of the time before the launch
   std::vector<std::unique_ptr<SyncAddresses>> retired_sync_;
   std::vector<std::unique_ptr<unsigned char[]>> retired_shared_;
 };

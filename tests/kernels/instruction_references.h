@@ -577,10 +577,13 @@ inline std::vector<Case> basic_cases(bool brief) {
 inline Status device_suits(const Case& c) {
   DeviceInfo info;
   if (Status s = device_info(info); !s) return s;
-  const auto version = [](int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); };
+  const auto version = [](int capability) {
+    return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+  };
   const int here = 10 * info.major + info.minor;
   if (here >= c.capability) return {};
-  return unsupported(c.name + ": needs compute capability " + version(c.capability) + " or later; this device has " + version(here));
+  return unsupported(c.name + ": needs compute capability " + version(c.capability) + " or later; this device has " +
+                     version(here));
 }
 
 // Runs a case on the device of this build; `out` gets exactly as many words as are expected.
@@ -597,7 +600,8 @@ inline Status run(const Case& c, Words& out) {
   if (error == cudaSuccess) error = cudaMemcpy(device.out, out.data(), out_bytes, cudaMemcpyHostToDevice);
   if (error != cudaSuccess) return runtime_status(error, c.name + ": memory");
   const uint32_t* const in = device.in;
-  if (Status s = c.start ? c.start(c, in, device.out) : launch(c.kernel, shape(c), nullptr, in, device.out); !s) return s;
+  if (Status s = c.start ? c.start(c, in, device.out) : launch(c.kernel, shape(c), nullptr, in, device.out); !s)
+    return s;
   error = cudaDeviceSynchronize();
   if (error == cudaSuccess) error = cudaMemcpy(out.data(), device.out, out_bytes, cudaMemcpyDeviceToHost);
   return runtime_status(error, c.name);

@@ -1,6 +1,6 @@
-// The cases of the instruction tests that need compute capability 9.0: for each kernel of instructions_sm90.cuh its input and
-// what the PTX ISA (9.0) says must come out. As in instruction_references.h, whose helpers it uses, everything that the ISA
-// says of layouts is written out here again and shared with nothing else in the project.
+// The cases of the instruction tests that need compute capability 9.0: for each kernel of instructions_sm90.cuh its
+// input and what the PTX ISA (9.0) says must come out. As in instruction_references.h, whose helpers it uses,
+// everything that the ISA says of layouts is written out here again and shared with nothing else in the project.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -92,7 +92,8 @@ inline Case bulk_loads_case(unsigned blocks) {
     for (unsigned phase = 0; phase < 4; ++phase) {
       c.in.push_back((phase + block) % 4);
       for (unsigned i = 0; i < 3; ++i) {
-        const uint32_t copy = order[phase * 3 + i], words = sizes[copy] / 4, from = 4 * source.below((2048 - words) / 4 + 1);
+        const uint32_t copy = order[phase * 3 + i], words = sizes[copy] / 4,
+                       from = 4 * source.below((2048 - words) / 4 + 1);
         c.in.insert(c.in.end(), {places[copy], from, sizes[copy]});
         std::copy_n(data.begin() + from, words, image.begin() + places[copy]);
       }
@@ -103,8 +104,8 @@ inline Case bulk_loads_case(unsigned blocks) {
   return c;
 }
 
-// Two clusters. The masks of the first are random, but not none; those of the second name one's own rank, all, the next rank
-// and all but one's own.
+// Two clusters. The masks of the first are random, but not none; those of the second name one's own rank, all, the
+// next rank and all but one's own.
 inline Words masks(Source& source, unsigned cluster) {
   Words result;
   const unsigned all = (1u << cluster) - 1;
@@ -158,20 +159,23 @@ inline Case bulk_copies_to_cluster_case(unsigned cluster) {
     for (unsigned round = 0; round < 3; ++round) {
       const unsigned before = block / cluster * cluster + (block + cluster - 1) % cluster;
       for (unsigned i = 0; i < 256; ++i)
-        c.expected.push_back(i < bytes[round] / 4 ? data[((round < 2 ? before : block) * 3 + round) * 256 + i] : kUntouched);
+        c.expected.push_back(i < bytes[round] / 4 ? data[((round < 2 ? before : block) * 3 + round) * 256 + i]
+                                                  : kUntouched);
     }
   return c;
 }
 
 inline Case bulk_stores_case() {
   Source source(550);
-  Case c{.name = "bulk_stores", .kernel = bulk_stores, .block = 64, .shared_bytes = sizeof(BulkShared), .capability = 90};
+  Case c{
+      .name = "bulk_stores", .kernel = bulk_stores, .block = 64, .shared_bytes = sizeof(BulkShared), .capability = 90};
   const Words image = source.words(kBulkWords);
   const uint32_t sizes[6] = {2048, 16, 4096, 48, 1008, 32};
   uint32_t end = 0;
   c.expected.assign(2048, c.fill);
   for (const uint32_t bytes : sizes) {
-    const uint32_t words = bytes / 4, to = end + 4 * source.below(4), from = 4 * source.below((kBulkWords - words) / 4 + 1);
+    const uint32_t words = bytes / 4, to = end + 4 * source.below(4),
+                   from = 4 * source.below((kBulkWords - words) / 4 + 1);
     c.in.insert(c.in.end(), {from, to, bytes});
     std::copy_n(image.begin() + from, words, c.expected.begin() + to);
     end = to + words;
@@ -220,8 +224,8 @@ struct Tensor {
 };
 using Start = std::array<int64_t, 3>;
 
-// Where the ISA's swizzle modes put byte `offset` of a dense box: the 16-byte chunks of each 128-byte line are permuted, by a
-// pattern that repeats after 2, 4 and 8 lines.
+// Where the ISA's swizzle modes put byte `offset` of a dense box: the 16-byte chunks of each 128-byte line are
+// permuted, by a pattern that repeats after 2, 4 and 8 lines.
 inline size_t swizzled(TensorSwizzle swizzle, size_t offset) {
   constexpr uint8_t Order[8][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {1, 0, 3, 2, 5, 4, 7, 6}, {2, 3, 0, 1, 6, 7, 4, 5},
                                    {3, 2, 1, 0, 7, 6, 5, 4}, {4, 5, 6, 7, 0, 1, 2, 3}, {5, 4, 7, 6, 1, 0, 3, 2},
@@ -230,15 +234,20 @@ inline size_t swizzled(TensorSwizzle swizzle, size_t offset) {
   return line * 128 + Order[line % lines[static_cast<int>(swizzle)]][offset % 128 / 16] * 16 + offset % 16;
 }
 
-inline int bytes_of(const Tensor& t) { return t.type == ElementType::f32 ? 4 : 2; }
+inline int bytes_of(const Tensor& t) {
+  return t.type == ElementType::f32 ? 4 : 2;
+}
 inline size_t box_bytes(const Tensor& t) {
   return static_cast<size_t>(t.box[0]) * t.box[1] * t.box[2] * bytes_of(t);
 }
 // Of an image: the box, whole periods of every swizzle, and as much again that stays untouched.
-inline unsigned image_words(const Tensor& t) { return static_cast<unsigned>((box_bytes(t) + 1023) / 1024 * 256 + 256); }
+inline unsigned image_words(const Tensor& t) {
+  return static_cast<unsigned>((box_bytes(t) + 1023) / 1024 * 256 + 256);
+}
 
 // Calls f(byte in the raw image, byte in the tensor or -1 where the element lies outside) for each byte of the box.
-template <class F> void for_each_byte(const Tensor& t, const Start& start, F f) {
+template <class F>
+void for_each_byte(const Tensor& t, const Start& start, F f) {
   const int size = bytes_of(t);
   size_t dense = 0;
   for (int z = 0; z < t.box[2]; ++z)
@@ -248,7 +257,8 @@ template <class F> void for_each_byte(const Tensor& t, const Start& start, F f) 
         bool inside = true;
         for (int i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < t.extents[i];
         for (int byte = 0; byte < size; ++byte, ++dense)
-          f(swizzled(t.swizzle, dense), inside ? at[0] * size + at[1] * t.pitches[1] + at[2] * t.pitches[2] + byte : int64_t{-1});
+          f(swizzled(t.swizzle, dense),
+            inside ? at[0] * size + at[1] * t.pitches[1] + at[2] * t.pitches[2] + byte : int64_t{-1});
       }
 }
 
@@ -263,8 +273,8 @@ inline std::vector<Start> tiles(const Tensor& t, bool brief) {
   return all;
 }
 
-// Extents: `large` (several boxes, odd) or smaller than the box. Rows of `row_bytes` in the box; their pitch has room that no
-// copy may touch.
+// Extents: `large` (several boxes, odd) or smaller than the box. Rows of `row_bytes` in the box; their pitch has room
+// that no copy may touch.
 inline Tensor make_tensor(int rank, ElementType type, TensorSwizzle swizzle, int row_bytes, bool large) {
   constexpr const char* Names[4] = {"none", "32B", "64B", "128B"};
   Tensor t{.rank = rank, .type = type, .swizzle = swizzle};
@@ -277,7 +287,19 @@ inline Tensor make_tensor(int rank, ElementType type, TensorSwizzle swizzle, int
   std::copy_n(extents, rank, t.extents);
   t.pitches[1] = (extents[0] * size + 15) / 16 * 16 + 16;
   t.pitches[2] = t.pitches[1] * t.extents[1] + 48;
-  t.bytes = static_cast<size_t>(rank == 1 ? t.pitches[1] : rank == 2 ? t.pitches[1] * t.extents[1] : t.pitches[2] * t.extents[2]);
+  t.bytes = static_cast<size_t>(rank == 1   ? t.pitches[1]
+                                : rank == 2 ? t.pitches[1] * t.extents[1]
+                                            : t.pitches[2] * t.extents[2]);
+  return t;
+}
+
+// The same with the third dimension between the rows of the second, as heads lie in a row.
+inline Tensor make_interleaved_tensor(ElementType type, TensorSwizzle swizzle, int row_bytes) {
+  Tensor t = make_tensor(3, type, swizzle, row_bytes, true);
+  t.name += "_interleaved";
+  t.pitches[2] = t.pitches[1];
+  t.pitches[1] = t.pitches[2] * t.extents[2] + 48;
+  t.bytes = static_cast<size_t>(t.pitches[1] * t.extents[1]);
   return t;
 }
 
@@ -362,8 +384,9 @@ inline Case tensor_load_case(const Tensor& t, bool brief) {
 inline Case tensor_load_far_case() {
   const Tensor t = make_tensor(3, ElementType::bf16, TensorSwizzle::b64, 64, true);
   const int64_t low = INT32_MIN, high = INT32_MAX;
-  return tensor_load_case(t, {{low, 0, 0}, {high - 7, 0, 0}, {0, low, 0}, {0, high, 0}, {0, 0, low}, {0, 0, high}, {low, low, low}},
-                          "_far");
+  return tensor_load_case(
+      t, {{low, 0, 0}, {high - 7, 0, 0}, {0, low, 0}, {0, high, 0}, {0, 0, low}, {0, 0, high}, {low, low, low}},
+      "_far");
 }
 
 inline Case tensor_load_multicast_case(const Tensor& t, unsigned cluster) {
@@ -384,7 +407,8 @@ inline Case tensor_load_multicast_case(const Tensor& t, unsigned cluster) {
   for (unsigned block = 0; block < blocks; ++block)
     for (unsigned from = 0; from < cluster; ++from) {
       const unsigned sender = block / cluster * cluster + from;
-      const Words image = to[sender] >> block % cluster & 1 ? loaded(t, starts[sender], memory) : Words(image_words(t), kUntouched);
+      const Words image =
+          to[sender] >> block % cluster & 1 ? loaded(t, starts[sender], memory) : Words(image_words(t), kUntouched);
       c.expected.insert(c.expected.end(), image.begin(), image.end());
     }
   return c;
@@ -428,13 +452,15 @@ inline Case cluster_ids_case(unsigned cluster) {
   for (unsigned block = 0; block < 16; ++block)
     for (unsigned thread = 0; thread < 32; ++thread) {
       c.expected.insert(c.expected.end(), {block % cluster, cluster, thread * 4});
-      for (unsigned from = 0; from < cluster; ++from) c.expected.push_back(c.in[(block / cluster * cluster + from) * 32 + thread]);
+      for (unsigned from = 0; from < cluster; ++from)
+        c.expected.push_back(c.in[(block / cluster * cluster + from) * 32 + thread]);
     }
   return c;
 }
 
 // In each cluster the threads store to all chunks, each to one, and load all, each one.
-template <int N> Case cluster_moves_case(unsigned cluster) {
+template <int N>
+Case cluster_moves_case(unsigned cluster) {
   Source source(910 + cluster + N);
   const unsigned blocks = cluster * 2, threads = cluster * 32;
   Case c{.name = "cluster_moves_" + std::to_string(N) + "_words_" + std::to_string(cluster),
@@ -520,19 +546,22 @@ inline std::vector<Case> tensor_cases(bool brief) {
     for (const ElementType type : {ElementType::bf16, ElementType::f32})
       for (const auto& [swizzle, row_bytes] : modes)
         for (const bool large : {true, false}) both(make_tensor(rank, type, swizzle, row_bytes, large));
-  both(make_tensor(1, ElementType::f32, TensorSwizzle::none, 1024, true));   // the longest row of a box
-  both(make_tensor(2, ElementType::bf16, TensorSwizzle::none, 16, true));    // the shortest
-  both(make_tensor(3, ElementType::f16, TensorSwizzle::b128, 128, true));    // the types differ in name only
-  both(make_tensor(2, ElementType::bf16, TensorSwizzle::b32, 16, true));     // rows shorter than the swizzle's span
+  both(make_tensor(1, ElementType::f32, TensorSwizzle::none, 1024, true));  // the longest row of a box
+  both(make_tensor(2, ElementType::bf16, TensorSwizzle::none, 16, true));   // the shortest
+  both(make_tensor(3, ElementType::f16, TensorSwizzle::b128, 128, true));   // the types differ in name only
+  both(make_tensor(2, ElementType::bf16, TensorSwizzle::b32, 16, true));    // rows shorter than the swizzle's span
   both(make_tensor(3, ElementType::f32, TensorSwizzle::b64, 48, true));
   both(make_tensor(2, ElementType::f32, TensorSwizzle::b128, 64, true));
   both(make_tensor(3, ElementType::bf16, TensorSwizzle::b128, 112, true));
-  all.push_back(tensor_load_far_case());
+  both(make_interleaved_tensor(ElementType::bf16, TensorSwizzle::b128, 128));
   for (const unsigned cluster : {2u, 4u}) {
-    all.push_back(tensor_load_multicast_case(make_tensor(1, ElementType::bf16, TensorSwizzle::none, 80, true), cluster));
-    all.push_back(tensor_load_multicast_case(make_tensor(2, ElementType::bf16, TensorSwizzle::b128, 128, true), cluster));
+    all.push_back(
+        tensor_load_multicast_case(make_tensor(1, ElementType::bf16, TensorSwizzle::none, 80, true), cluster));
+    all.push_back(
+        tensor_load_multicast_case(make_tensor(2, ElementType::bf16, TensorSwizzle::b128, 128, true), cluster));
     all.push_back(tensor_load_multicast_case(make_tensor(3, ElementType::f32, TensorSwizzle::b64, 64, true), cluster));
   }
+  all.push_back(tensor_load_far_case());
   return all;
 }
 

@@ -15,8 +15,8 @@ constexpr uint32_t kUntouched = 0xa5a5a5a5u;
 
 // ---- shared pieces ----------------------------------------------------------------------------------------------
 
-// Asks until the phase of that parity is complete, and says whether it is. It gives up at last: a device or a test that is
-// wrong then gives wrong words instead of none.
+// Asks until the phase of that parity is complete, and says whether it is. It gives up at last: a device or a test
+// that is wrong then gives wrong words instead of none.
 GROUT_DEVICE bool completes(uint32_t barrier, uint32_t parity GROUT_AT) {
   for (int i = 0; i < 1 << 16; ++i)
     if (ptx::mbarrier_try_wait_parity(barrier, parity GROUT_HERE)) return true;
@@ -28,7 +28,8 @@ GROUT_DEVICE bool completes_cluster(uint32_t barrier, uint32_t parity GROUT_AT) 
   return false;
 }
 
-// What each thread does to its share of `words` words before the block's next barrier: fill for the engine to write over.
+// What each thread does to its share of `words` words before the block's next barrier: fill for the engine to write
+// over.
 GROUT_DEVICE void fill_untouched(uint32_t* image, unsigned words GROUT_AT) {
   for (unsigned i = threadIdx.x; i < words; i += blockDim.x) image[i] = kUntouched;
   ptx::fence_proxy_async_shared(GROUT_HERE_ONLY);
@@ -45,10 +46,10 @@ GROUT_DEVICE void make_barrier(uint32_t barrier, uint32_t count GROUT_AT) {
 
 // ---- mbarriers --------------------------------------------------------------------------------------------------
 
-// 8 threads, each with a barrier of its own. In: of each thread, arrivals a phase (1 to 4). Out of each thread, twice: for
-// each of 7 phases, bits 0..3: is it complete before arrival 0..3; bit 8: is the phase before it, at its begin; bit 9: is it
-// complete after its last arrival. Then what the thread wrote where its barrier was. The second time there is one arrival
-// more.
+// 8 threads, each with a barrier of its own. In: of each thread, arrivals a phase (1 to 4). Out of each thread,
+// twice: for each of 7 phases, bits 0..4: is it complete before arrival 0..4; bit 8: is the phase before it, at its
+// begin; bit 9: is it complete after its last arrival. Then what the thread wrote where its barrier was. The second
+// time there is one arrival more.
 static __global__ void mbarrier_parities(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<uint64_t[8]>();
   const uint32_t barrier = ptx::shared_address(&shared[threadIdx.x]);
@@ -72,8 +73,8 @@ static __global__ void mbarrier_parities(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// 96 threads: warp 0 produces, 1 and 2 consume, through two stages. In: number of rounds, three unused, then 32 words a round.
-// Out: of each round, the words reversed by warp 1, and by warp 2 with 1 added; the mailbox.
+// 96 threads: warp 0 produces, 1 and 2 consume, through two stages. In: number of rounds, three unused, then 32 words
+// a round. Out: of each round, the words reversed by warp 1, and by warp 2 with 1 added; the mailbox.
 //   full[2]: 32 arrivals, waited for by 1 and 2   empty[2]: 64 arrivals, waited for by 0
 // The mailbox lies in global memory for the same reason as in named_barriers.
 static __global__ void mbarrier_pipeline(const uint32_t* in, uint32_t* out) {
@@ -101,9 +102,9 @@ static __global__ void mbarrier_pipeline(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// Blocks of 32 threads in clusters of at most 4. In: 32 words a block. 6 rounds: each thread puts its word plus the round into
-// every block of its cluster and arrives there; each block waits for all. Out of each block, for each round and each rank:
-// that rank's words, reversed.
+// Blocks of 32 threads in clusters of at most 4. In: 32 words a block. 6 rounds: each thread puts its word plus the
+// round into every block of its cluster and arrives there; each block waits for all. Out of each block, for each
+// round and each rank: that rank's words, reversed.
 static __global__ void remote_arrivals(const uint32_t* in, uint32_t* out) {
   struct Shared {
     uint32_t slots[6][4][32];
@@ -128,7 +129,8 @@ static __global__ void remote_arrivals(const uint32_t* in, uint32_t* out) {
       }
     }
     completes_cluster(barrier, round & 1);
-    for (uint32_t from = 0; from < size; ++from) out[(round * size + from) * 32 + lane] = shared.slots[round][from][31 - lane];
+    for (uint32_t from = 0; from < size; ++from)
+      out[(round * size + from) * 32 + lane] = shared.slots[round][from][31 - lane];
   }
   ptx::cluster_sync();
 }
@@ -141,11 +143,11 @@ struct BulkShared {
   uint64_t barrier;
 };
 
-// 64 threads. 4 phases of 3 copies; threads 0 and 32 arrive in each, copies 0 and 1 are of the first, 2 of the second.
-// In: the word where the sources begin, three unused; of each block and phase: way, then of each copy destination, source
-// (words) and bytes; then the sources. Out: the image after each phase. The ways:
+// 64 threads. 4 phases of 3 copies; threads 0 and 32 arrive in each, copies 0 and 1 are of the first, 2 of the
+// second. In: the word where the sources begin, three unused; of each block and phase: way, then of each copy
+// destination, source (words) and bytes; then the sources. Out: the image after each phase. The ways:
 //   0  arrive.expect_tx of one's own bytes, then the copies   1  copies, expect_tx of one's own bytes, arrive
-//   2  thread 0 expects all bytes; both arrive                3  thread 0: expect_tx of copy 0, arrive.expect_tx of copy 1
+//   2  thread 0 expects all bytes; both arrive                3  thread 0: expect_tx of copy 0, arrive.expect_tx of 1
 static __global__ void bulk_loads(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<BulkShared>();
   const uint32_t barrier = ptx::shared_address(&shared.barrier);
@@ -156,7 +158,8 @@ static __global__ void bulk_loads(const uint32_t* in, uint32_t* out) {
     const uint32_t* const plan = in + 4 + (blockIdx.x * 4 + phase) * 10;
     const auto bytes = [&](int i) { return plan[1 + i * 3 + 2]; };
     const auto load = [&](int i) {
-      ptx::cp_async_bulk_load(ptx::shared_address(shared.image + plan[1 + i * 3]), in + in[0] + plan[1 + i * 3 + 1], bytes(i), barrier);
+      ptx::cp_async_bulk_load(ptx::shared_address(shared.image + plan[1 + i * 3]), in + in[0] + plan[1 + i * 3 + 1],
+                              bytes(i), barrier);
     };
     if (threadIdx.x % 32 == 0) {
       const bool first = threadIdx.x == 0;
@@ -183,9 +186,9 @@ static __global__ void bulk_loads(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// Clusters of at most 4 blocks of 32 threads. In: bytes of a slice (up to 2048), the word where the slices begin, two unused;
-// of each block a mask; then a slice a block, which the block sends to the ranks of its mask, into the slot of its own rank.
-// Out of each block: its slots.
+// Clusters of at most 4 blocks of 32 threads. In: bytes of a slice (up to 2048), the word where the slices begin, two
+// unused; of each block a mask; then a slice a block, which the block sends to the ranks of its mask, into the slot
+// of its own rank. Out of each block: its slots.
 static __global__ void bulk_loads_multicast(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<BulkShared>();
   const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size(), bytes = in[0];
@@ -199,17 +202,18 @@ static __global__ void bulk_loads_multicast(const uint32_t* in, uint32_t* out) {
     uint32_t expected = 0;
     for (uint32_t from = 0; from < size; ++from) expected += masks[blockIdx.x - rank + from] >> rank & 1 ? bytes : 0;
     ptx::mbarrier_arrive_expect_tx(barrier, expected);
-    ptx::cp_async_bulk_load_multicast(ptx::shared_address(shared.image) + rank * bytes, in + in[1] + blockIdx.x * (bytes / 4), bytes,
-                                      barrier, static_cast<uint16_t>(masks[blockIdx.x]));
+    ptx::cp_async_bulk_load_multicast(ptx::shared_address(shared.image) + rank * bytes,
+                                      in + in[1] + blockIdx.x * (bytes / 4), bytes, barrier,
+                                      static_cast<uint16_t>(masks[blockIdx.x]));
   }
   completes(barrier, 0);
   copy_words(out + blockIdx.x * words, shared.image, words);
   ptx::cluster_sync();
 }
 
-// Clusters of blocks of 64 threads, 3 rounds. In: bytes of each round, one word unused; 256 words a block and round. Each block
-// sends the first bytes of its words to the rank behind it, in the last round to itself, by its own addresses. Out of each
-// block and round: 256 words, received or untouched.
+// Clusters of blocks of 64 threads, 3 rounds. In: bytes of each round, one word unused; 256 words a block and round.
+// Each block sends the first bytes of its words to the rank behind it, in the last round to itself, by its own
+// addresses. Out of each block and round: 256 words, received or untouched.
 static __global__ void bulk_copies_to_cluster(const uint32_t* in, uint32_t* out) {
   struct Shared {
     uint32_t source[256], image[256];
@@ -226,8 +230,8 @@ static __global__ void bulk_copies_to_cluster(const uint32_t* in, uint32_t* out)
     if (threadIdx.x == 0) {
       const uint32_t to = (rank + 1) % size;
       ptx::mbarrier_arrive_expect_tx(barrier, in[round]);
-      ptx::cp_async_bulk_to_cluster(round < 2 ? ptx::mapa(image, to) : image, ptx::shared_address(shared.source), in[round],
-                                    round < 2 ? ptx::mapa(barrier, to) : barrier);
+      ptx::cp_async_bulk_to_cluster(round < 2 ? ptx::mapa(image, to) : image, ptx::shared_address(shared.source),
+                                    in[round], round < 2 ? ptx::mapa(barrier, to) : barrier);
     }
     completes(barrier, round & 1);
     copy_words(out + (blockIdx.x * 3 + round) * 256, shared.image, 256);
@@ -235,8 +239,8 @@ static __global__ void bulk_copies_to_cluster(const uint32_t* in, uint32_t* out)
   }
 }
 
-// 64 threads; 0 and 32 issue 3 stores each. In: of each store source, destination (words) and bytes, two words unused; the
-// image. Out: what the stores wrote.
+// 64 threads; 0 and 32 issue 3 stores each. In: of each store source, destination (words) and bytes, two words
+// unused; the image. Out: what the stores wrote.
 static __global__ void bulk_stores(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<BulkShared>();
   copy_words(shared.image, in + 20, kBulkWords);
@@ -250,8 +254,9 @@ static __global__ void bulk_stores(const uint32_t* in, uint32_t* out) {
   ptx::cp_async_bulk_wait_group<0>();
 }
 
-// 32 threads. In: 5 chunks of 16 bytes a thread. Out: the same chunks, stored from three slots that are used again as soon as
-// their stores have read them; then of each thread, what it reads of its 5 chunks when they must be written, inverted.
+// 32 threads. In: 5 chunks of 16 bytes a thread. Out: the same chunks, stored from three slots that are used again as
+// soon as their stores have read them; then of each thread, what it reads of its 5 chunks when they must be written,
+// inverted.
 //   groups: chunk 0 | chunk 1 | none | chunks 2 and 3 | chunk 4, committed after a wait that does not count it
 static __global__ void bulk_store_groups(const uint32_t* in, uint32_t* out) {
   auto& slots = dynamic_shared<uint4[3 * 32]>();
@@ -289,8 +294,8 @@ static __global__ void bulk_store_groups(const uint32_t* in, uint32_t* out) {
   keep(4);
 }
 
-// 64 threads. In: 64 words. Out: the words reversed, by ordinary stores; then those as the engine loads them from there,
-// neighbours exchanged.
+// 64 threads. In: 64 words. Out: the words reversed, by ordinary stores; then those as the engine loads them from
+// there, neighbours exchanged.
 static __global__ void bulk_load_of_written(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<BulkShared>();
   const uint32_t barrier = ptx::shared_address(&shared.barrier);
@@ -307,8 +312,9 @@ static __global__ void bulk_load_of_written(const uint32_t* in, uint32_t* out) {
 }
 
 // ---- tensor copies ----------------------------------------------------------------------------------------------
-// Blocks of 32 threads, a box each. In: words of an image (a multiple of 256, more than a box), bytes of a box, the word where
-// the stores' images begin, one unused; of each block its start (3 words) and its mask; then the tensor or the images.
+// Blocks of 32 threads, a box each. In: words of an image (a multiple of 256, more than a box), bytes of a box, the
+// word where the stores' images begin, one unused; of each block its start (3 words) and its mask; then the tensor or
+// the images.
 
 template <int Rank>
 GROUT_DEVICE void box_start(int32_t (&start)[Rank], const uint32_t* in, unsigned block) {
@@ -335,8 +341,8 @@ __global__ void tensor_load(const uint32_t* in, uint32_t* out, const __grid_cons
   copy_words(out + blockIdx.x * words, image, words);
 }
 
-// In clusters of at most 4: each block's box goes to the ranks of its mask, into the image of its own rank. Out of each block:
-// an image a rank.
+// In clusters of at most 4: each block's box goes to the ranks of its mask, into the image of its own rank. Out of
+// each block: an image a rank.
 template <int Rank>
 __global__ void tensor_load_multicast(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
   uint32_t* const images = &dynamic_shared<uint32_t>();
@@ -350,7 +356,8 @@ __global__ void tensor_load_multicast(const uint32_t* in, uint32_t* out, const _
     int32_t start[Rank];
     box_start(start, in, blockIdx.x);
     uint32_t expected = 0;
-    for (uint32_t from = 0; from < size; ++from) expected += in[4 + (blockIdx.x - rank + from) * 4 + 3] >> rank & 1 ? in[1] : 0;
+    for (uint32_t from = 0; from < size; ++from)
+      expected += in[4 + (blockIdx.x - rank + from) * 4 + 3] >> rank & 1 ? in[1] : 0;
     ptx::mbarrier_arrive_expect_tx(barrier, expected);
     ptx::cp_async_bulk_tensor_load_multicast(ptx::shared_address(images + rank * in[0]), map, start, barrier,
                                              static_cast<uint16_t>(in[4 + blockIdx.x * 4 + 3]));
@@ -378,8 +385,9 @@ __global__ void tensor_store(const uint32_t* in, uint32_t*, const __grid_constan
 
 // ---- clusters ---------------------------------------------------------------------------------------------------
 
-// Clusters of at most 8 blocks of 32 threads. In: 32 words a block. Out of each thread: rank, size, and how far apart its word's
-// address and the first word's are in the next rank's memory; then of each rank the word of this thread's number.
+// Clusters of at most 8 blocks of 32 threads. In: 32 words a block. Out of each thread: rank, size, and how far apart
+// its word's address and the first word's are in the next rank's memory; then of each rank the word of this thread's
+// number.
 static __global__ void cluster_ids(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<uint32_t[32]>();
   const uint32_t rank = ptx::cluster_rank(), size = ptx::cluster_size(), thread = blockIdx.x * 32 + threadIdx.x;
@@ -398,9 +406,9 @@ static __global__ void cluster_ids(const uint32_t* in, uint32_t* out) {
   ptx::cluster_sync();
 }
 
-// Clusters of blocks of 32 threads, chunks of N words. In: of each thread the rank and chunk that it stores to, the rank and
-// chunk that it loads; a chunk a thread. Out of each thread: the chunk loaded, after all have stored, and the same once more
-// through the block's own address where the chunk's rank is its own, else zeros.
+// Clusters of blocks of 32 threads, chunks of N words. In: of each thread the rank and chunk that it stores to, the
+// rank and chunk that it loads; a chunk a thread. Out of each thread: the chunk loaded, after all have stored, and
+// the same once more through the block's own address where the chunk's rank is its own, else zeros.
 template <int N>
 __global__ void cluster_moves(const uint32_t* in, uint32_t* out) {
   struct alignas(4 * N) Chunk {
@@ -423,8 +431,8 @@ __global__ void cluster_moves(const uint32_t* in, uint32_t* out) {
   ptx::cluster_sync();
 }
 
-// Clusters of blocks of 64 threads, 8 rounds. In: 64 words a block. Out of each block and round: the words of the rank behind
-// it, reversed, with the round added; each block does something else between arriving and waiting.
+// Clusters of blocks of 64 threads, 8 rounds. In: 64 words a block. Out of each block and round: the words of the
+// rank behind it, reversed, with the round added; each block does something else between arriving and waiting.
 static __global__ void cluster_barriers(const uint32_t* in, uint32_t* out) {
   auto& shared = dynamic_shared<uint32_t[64]>();
   const unsigned thread = threadIdx.x;
@@ -444,8 +452,8 @@ static __global__ void cluster_barriers(const uint32_t* in, uint32_t* out) {
 
 // ---- dependent launches -----------------------------------------------------------------------------------------
 
-// In: a word a thread. Out: of each of the launches a word a thread: what it makes of all words in, which takes a while, plus
-// 3 times what the launch before it gave, from the other end.
+// In: a word a thread. Out: of each of the launches a word a thread: what it makes of all words in, which takes a
+// while, plus 3 times what the launch before it gave, from the other end.
 static __global__ void dependent_launch(const uint32_t* in, uint32_t* out, unsigned launch) {
   const unsigned threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;
   ptx::griddepcontrol_launch_dependents();

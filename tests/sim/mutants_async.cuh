@@ -1,8 +1,8 @@
-// Mutants of asynchronous copies, mbarriers, clusters and dependent launches. As in mutants.cuh: one small kernel a bug, `Bug`
-// puts it in, and nothing else differs from the correct twin; mutants_test.cpp says what must find it.
+// Mutants of asynchronous copies, mbarriers, clusters and dependent launches. As in mutants.cuh: one small kernel a
+// bug, `Bug` puts it in, and nothing else differs from the correct twin; mutants_test.cpp says what must find it.
 //
-// in[i] = 1000 + i, one word a thread; out has one word a thread. Tensor kernels have a map beside: of `in` or of `out` as
-// rows of 32 words, a box being kBoxRows rows. Clusters have two blocks.
+// in[i] = 1000 + i, one word a thread; out has one word a thread. Tensor kernels have a map beside: of `in` or of
+// `out` as rows of 32 words, a box being kBoxRows rows. Clusters have two blocks.
 #pragma once
 
 #include "common/ptx_sm90.cuh"
@@ -17,7 +17,9 @@ constexpr int kBoxRows = 4;
 constexpr uint32_t kBoxBytes = kBoxRows * 128;
 
 __device__ __forceinline__ uint32_t word_address(unsigned word) { return ptx::shared_address(words()) + 4 * word; }
-__device__ __forceinline__ uint32_t barrier(unsigned number) { return ptx::shared_address(words()) + kBarriers + 8 * number; }
+__device__ __forceinline__ uint32_t barrier(unsigned number) {
+  return ptx::shared_address(words()) + kBarriers + 8 * number;
+}
 
 // Asks until the phase is complete.
 __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity GROUT_AT) {
@@ -109,6 +111,18 @@ template <bool Bug> __global__ void missing_expect_tx(const uint32_t* in, uint32
   out[threadIdx.x] = words()[threadIdx.x];
 }
 
+// The same with the copy first: its bytes may come before the arrival or behind.
+template <bool Bug> __global__ void missing_expect_tx_after_the_copy(const uint32_t* in, uint32_t* out) {
+  make_barrier(0, 1);
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
+    if constexpr (!Bug) ptx::mbarrier_expect_tx(barrier(0), blockDim.x * 4);
+    ptx::mbarrier_arrive(barrier(0));
+  }
+  wait(barrier(0), 0);
+  out[threadIdx.x] = words()[threadIdx.x];
+}
+
 template <bool Bug> __global__ void expects_too_many_bytes(const uint32_t* in, uint32_t* out) {
   make_barrier(0, 1);
   if (threadIdx.x == 0) {
@@ -166,6 +180,7 @@ template <bool Bug> __global__ void parity_not_turned(const uint32_t* in, uint32
     }
     wait(barrier(0), Bug ? 0 : round);
     sum += words()[round * blockDim.x + threadIdx.x];
+    __syncthreads();
   }
   out[threadIdx.x] = sum / 2;
   if constexpr (Bug) wait(barrier(0), 1);
@@ -285,7 +300,8 @@ template <bool Bug> __global__ void missing_proxy_fence_before_bulk_store(const 
 }
 
 template <bool Bug>
-__global__ void missing_proxy_fence_before_tensor_store(const uint32_t* in, uint32_t*, const __grid_constant__ TensorMap map) {
+__global__ void missing_proxy_fence_before_tensor_store(const uint32_t* in, uint32_t*,
+                                                        const __grid_constant__ TensorMap map) {
   words()[threadIdx.x] = in[threadIdx.x];
   if constexpr (!Bug) ptx::fence_proxy_async_shared();
   __syncthreads();
@@ -330,7 +346,8 @@ template <bool Bug> __global__ void missing_proxy_fence_before_copy_to_cluster(c
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_to_cluster(ptx::mapa(word_address(256), to), word_address(0), blockDim.x * 4, ptx::mapa(barrier(0), to));
+    ptx::cp_async_bulk_to_cluster(ptx::mapa(word_address(256), to), word_address(0), blockDim.x * 4,
+                                  ptx::mapa(barrier(0), to));
   }
   wait(barrier(0), 0);
   out[global_thread()] = words()[256 + threadIdx.x];
@@ -454,6 +471,8 @@ template <bool Bug> __global__ void group_wait_of_another_thread(const uint32_t*
   if (threadIdx.x == (Bug ? 32 : 0)) ptx::cp_async_bulk_wait_group<0>();
   __syncthreads();
   words()[threadIdx.x] = 0;
+  ptx::fence_proxy_async_shared();
+  __syncthreads();
   if (Bug && threadIdx.x == 0) ptx::cp_async_bulk_wait_group<0>();
 }
 
@@ -641,8 +660,9 @@ template <bool Bug> __global__ void missing_cluster_wait(const uint32_t* in, uin
 template <bool Bug> __global__ void cluster_rank_outside(const uint32_t* in, uint32_t* out) {
   words()[threadIdx.x] = in[global_thread()];
   ptx::cluster_sync();
+  const uint32_t rank = ptx::cluster_rank();
   uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), Bug ? ptx::cluster_rank() + 1 : ptx::cluster_rank() ^ 1));
+  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), Bug ? rank + 1 : rank ^ 1));
   out[global_thread()] = r[0];
   ptx::cluster_sync();
 }
@@ -652,7 +672,8 @@ template <bool Bug> __global__ void multicast_outside_the_cluster(const uint32_t
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (ptx::cluster_rank() == 0) ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 7 : 3);
+    if (ptx::cluster_rank() == 0)
+      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 7 : 3);
   }
   wait(barrier(0), 0);
   out[global_thread()] = words()[threadIdx.x];
@@ -663,7 +684,8 @@ template <bool Bug> __global__ void multicast_misses_a_block(const uint32_t* in,
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (ptx::cluster_rank() == 0) ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 1 : 3);
+    if (ptx::cluster_rank() == 0)
+      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 1 : 3);
   }
   wait(barrier(0), 0);
   out[global_thread()] = words()[threadIdx.x];
@@ -716,12 +738,14 @@ template <bool Bug> __global__ void remote_arrival_waited_for_in_the_block(const
   ptx::cluster_sync();
 }
 
-// ---- Dependent launches: the second may begin before this has ended ----
+// ---- Dependent launches: the second may begin before the first has ended ----
+// The first writes the words of block 0; the second, whose block 1 reads them, is the mutant.
 
-template <bool Early> __global__ void first_of_two(const uint32_t* in, uint32_t* out) {
-  if constexpr (Early) ptx::griddepcontrol_launch_dependents();
-  out[global_thread()] = in[global_thread()] + 1;
-  if constexpr (!Early) {
+enum class Lets { before_it_writes, when_it_has_written, at_its_end };
+template <Lets When> __global__ void first_of_two(const uint32_t* in, uint32_t* out) {
+  if constexpr (When == Lets::before_it_writes) ptx::griddepcontrol_launch_dependents();
+  if (blockIdx.x == 0) out[threadIdx.x] = in[threadIdx.x];
+  if constexpr (When == Lets::when_it_has_written) {
     __threadfence();
     ptx::griddepcontrol_launch_dependents();
   }
@@ -729,20 +753,46 @@ template <bool Early> __global__ void first_of_two(const uint32_t* in, uint32_t*
 
 template <bool Bug> __global__ void missing_dependency_wait(const uint32_t*, uint32_t* out) {
   if constexpr (!Bug) ptx::griddepcontrol_wait();
-  out[global_thread()] = out[global_thread()] - 1;
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
 }
 
 // That the first launch has written, fenced and let this one begin does not show what it wrote.
 template <bool Bug> __global__ void launch_of_dependents_taken_for_an_order(const uint32_t*, uint32_t* out) {
   if constexpr (!Bug) ptx::griddepcontrol_wait();
-  out[global_thread()] = out[global_thread()] - 1;
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
 }
 
-// Writes over what the first launch may still read.
+// A grid that never says so lets the next one begin when its blocks have ended: not when what they wrote is seen.
+template <bool Bug> __global__ void end_of_blocks_taken_for_an_order(const uint32_t*, uint32_t* out) {
+  if constexpr (!Bug) ptx::griddepcontrol_wait();
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
+}
+
+// The wait is for the thread that executes it, and those that a barrier orders behind it.
+template <bool Bug> __global__ void dependency_wait_of_another_thread(const uint32_t*, uint32_t* out) {
+  if (threadIdx.x == 0) ptx::griddepcontrol_wait();
+  if constexpr (!Bug) __syncthreads();
+  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
+}
+
+// The copy engine waits for no grid either.
+template <bool Bug> __global__ void dependent_copy_before_its_wait(const uint32_t*, uint32_t* out) {
+  make_barrier(0, 1);
+  if (blockIdx.x == 0) return;
+  if (threadIdx.x == 0) {
+    if constexpr (!Bug) ptx::griddepcontrol_wait();
+    ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
+    ptx::cp_async_bulk_load(word_address(0), out, 128, barrier(0));
+  }
+  wait(barrier(0), 0);
+  if constexpr (Bug) ptx::griddepcontrol_wait();
+  out[global_thread()] = words()[threadIdx.x] + blockDim.x;
+}
+
+// Writes over what the first launch may still write.
 template <bool Bug> __global__ void dependent_write_before_its_wait(const uint32_t* in, uint32_t* out) {
   if constexpr (Bug) out[global_thread()] = 0;
   ptx::griddepcontrol_wait();
-  if constexpr (!Bug) out[global_thread()] = 0;
   out[global_thread()] = in[global_thread()];
 }
 

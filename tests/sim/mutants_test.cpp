@@ -52,7 +52,8 @@ LaunchShape shape(const Mutant& m) {
   return {.grid = dim3(m.grid), .block = dim3(m.block), .shared_bytes = m.shared_words * 4, .cluster = m.cluster};
 }
 
-template <Kernel K> Status one_kernel(const Mutant& m, const uint32_t* in, uint32_t* out) {
+template <Kernel K>
+Status one_kernel(const Mutant& m, const uint32_t* in, uint32_t* out) {
   return launch(K, shape(m), nullptr, in, out);
 }
 
@@ -72,7 +73,8 @@ Status with_map(const Mutant& m, const uint32_t* in, uint32_t* out) {
 }
 
 // The second may begin before the first has ended.
-template <Kernel First, Kernel Second> Status two_kernels(const Mutant& m, const uint32_t* in, uint32_t* out) {
+template <Kernel First, Kernel Second>
+Status two_kernels(const Mutant& m, const uint32_t* in, uint32_t* out) {
   if (Status s = launch(First, shape(m), nullptr, in, out); !s) return s;
   LaunchShape second = shape(m);
   second.programmatic = true;
@@ -190,10 +192,11 @@ const Mutant kMutants[] = {
     {MUTANT(missing_empty_wait), kThread, "", 64, 1, kAsyncWords, three_fillings},
     {MUTANT(stage_freed_before_read), kThread, "", 64, 1, kAsyncWords, three_fillings},
     // Bytes, parities, loops.
-    {MUTANT(missing_expect_tx), kReport, "brings its", 64, 1, kAsyncWords},
+    {MUTANT(missing_expect_tx), kReport, "waited for this copy", 64, 1, kAsyncWords},
+    {MUTANT(missing_expect_tx_after_the_copy), kReport, "in phase 1", 64, 1, kAsyncWords},
     {MUTANT(expects_too_many_bytes), kReport, "16 bytes outstanding", 64, 1, kAsyncWords},
     {MUTANT(expects_too_few_bytes), kReport, "expects all bytes", 64, 1, kAsyncWords},
-    {MUTANT(copy_larger_than_expected), kReport, "bytes", 64, 1, kAsyncWords},
+    {MUTANT(copy_larger_than_expected), kReport, "-128 bytes outstanding", 64, 1, kAsyncWords},
     {MUTANT(wrong_parity), kOutput | kThread, "", 64, 1, kAsyncWords},
     {MUTANT(parity_not_turned), kOutput | kThread, "", 64, 1, kAsyncWords},
     {MUTANT(wait_without_loop), kOutput | kThread, "", 64, 1, kAsyncWords},
@@ -203,8 +206,10 @@ const Mutant kMutants[] = {
     {MUTANT(under_arrival), kReport, "64 of 65 arrivals", 64, 1, kAsyncWords, mirrored},
     // Making barriers.
     {MUTANT(missing_fence_after_init), kReport, "initialised without a fence", 64, 1, kAsyncWords},
-    {MUTANT(missing_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 64, 1, kAsyncWords, mirrored},
-    {MUTANT(missing_cluster_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 32, 2, kAsyncWords, same, 2},
+    {MUTANT(missing_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 64, 1, kAsyncWords,
+     mirrored},
+    {MUTANT(missing_cluster_barrier_after_init), kSomeReport | kThread, "no mbarrier is initialised", 32, 2,
+     kAsyncWords, same, 2},
     {MUTANT(barrier_memory_used_again), kReport, "mbarrier.inval comes before", 64, 1, kAsyncWords, mirrored},
     // Proxy fences.
     {MUTANT(missing_proxy_fence_before_bulk_store), kOutput, "", 64, 1, kAsyncWords},
@@ -231,7 +236,7 @@ const Mutant kMutants[] = {
     {TENSOR_MUTANT(start_column_not_of_16_bytes, 0), kReport, "16 bytes", 128, 1, kAsyncWords},
     {TENSOR_MUTANT(swizzled_box_at_a_wrong_base, 0, TensorSwizzle::b128), kReport, "1024", 128, 1, kAsyncWords},
     {TENSOR_MUTANT(box_read_without_its_swizzle, 0, TensorSwizzle::b128), kOutput, "", 128, 1, kAsyncWords},
-    {TENSOR_MUTANT(expects_only_what_lies_inside, 0), kReport, "bytes", 128, 1, kAsyncWords},
+    {TENSOR_MUTANT(expects_only_what_lies_inside, 0), kReport, "-384 bytes outstanding", 128, 1, kAsyncWords},
     // Clusters.
     {MUTANT(missing_cluster_barrier_before_read), kOutput | kThread, "", 32, 2, kAsyncWords, swapped, 2},
     {MUTANT(relaxed_cluster_arrive), kThread, "", 32, 2, kAsyncWords, swapped, 2},
@@ -244,14 +249,21 @@ const Mutant kMutants[] = {
     {MUTANT(remote_arrival_at_ones_own_barrier), kOutput | kThread, "", 32, 2, kAsyncWords, mirrored_swapped, 2},
     {MUTANT(remote_arrival_waited_for_in_the_block), kThread, "", 32, 2, kAsyncWords, mirrored_swapped, 2},
     // Dependent launches.
-    {SECOND_MUTANT(missing_dependency_wait, first_of_two<true>), kThread, "", 32, 2, 0},
-    {SECOND_MUTANT(launch_of_dependents_taken_for_an_order, first_of_two<false>), kThread, "", 32, 2, 0},
-    {SECOND_MUTANT(dependent_write_before_its_wait, first_of_two<true>), kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(missing_dependency_wait, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(launch_of_dependents_taken_for_an_order, first_of_two<Lets::when_it_has_written>), kOutput | kThread,
+     "", 32, 2, 0},
+    {SECOND_MUTANT(end_of_blocks_taken_for_an_order, first_of_two<Lets::at_its_end>), kOutput | kThread, "", 32, 2, 0},
+    {SECOND_MUTANT(dependency_wait_of_another_thread, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32,
+     2, 0},
+    {SECOND_MUTANT(dependent_copy_before_its_wait, first_of_two<Lets::before_it_writes>), kOutput | kThread, "", 32, 2,
+     kAsyncWords},
+    {SECOND_MUTANT(dependent_write_before_its_wait, first_of_two<Lets::before_it_writes>), kSomeReport | kThread,
+     "writes what the previous grid writes", 32, 2, 0},
 };
 #undef MUTANT
 #undef TENSOR_MUTANT
 #undef SECOND_MUTANT
-constexpr size_t kLeast = 98;  // of them
+constexpr size_t kLeast = 102;  // of them
 
 // ---- In the child process: every mode, a line each ----
 
