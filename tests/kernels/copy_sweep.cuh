@@ -379,12 +379,12 @@ class SweepRunner {
     g.source = source_.place({{x.source_rows, x.row_stride}, {x.source_cols, x.col_stride}}, x.source_offset, x.size);
     const int64_t at = kSweepGuard / x.size + x.offset, elements = at + x.rows * x.ld + kSweepGuard / x.size;
     g.destination = room(elements, x.size) + at * x.size;
-    require(kernel(g, stream_), index, describe(x));
+    require(kernel(g, stream_), index, x);
     disturb(spoil);
     const SweepCropCheck check = {x, g.source, destination_.data(), elements, at, index, verdict_.as<SweepVerdict>()};
     require(launch(x.size == 2 ? &sweep_check_crop<uint16_t> : &sweep_check_crop<uint32_t>, blocks(elements), dim3(256), 0,
                    stream_, check),
-            index, describe(x));
+            index, x);
   }
   void repack(int64_t index, const SweepRepack& x, int64_t spoil = -1) {
     const ElementType type = x.size == 4 ? ElementType::f32 : index % 2 ? ElementType::f16 : ElementType::bf16;
@@ -396,12 +396,12 @@ class SweepRunner {
     const int64_t reach = (x.batch - 1) * x.copy_batch_stride, at = kSweepGuard / x.size + (reach < 0 ? -reach : 0);
     const int64_t elements = at + (reach > 0 ? reach : 0) + x.rows * x.ld + kSweepGuard / x.size;
     o.copy = room(elements, x.size) + at * x.size;
-    require(grout::repack({&o, 1}, type, stream_), index, describe(x));
+    require(grout::repack({&o, 1}, type, stream_), index, x);
     disturb(spoil);
     const SweepRepackCheck check = {x, o.source, destination_.data(), elements, at, index, verdict_.as<SweepVerdict>()};
     require(launch(x.size == 2 ? &sweep_check_repack<uint16_t> : &sweep_check_repack<uint32_t>, blocks(elements), dim3(256),
                    0, stream_, check),
-            index, describe(x));
+            index, x);
   }
 
   SweepVerdict finish() {
@@ -427,8 +427,8 @@ class SweepRunner {
   void disturb(int64_t byte) {
     if (byte >= 0) require_success(cudaMemsetAsync(destination_.as<unsigned char>() + byte, 0xa5, 1, stream_), "cudaMemset");
   }
-  static void require(const Status& status, int64_t index, const std::string& what) {
-    if (!status) throw std::runtime_error("case " + std::to_string(index) + ", " + what + ": " + status.message);
+  template <class Case> static void require(const Status& status, int64_t index, const Case& x) {
+    if (!status) throw std::runtime_error("case " + std::to_string(index) + ", " + describe(x) + ": " + status.message);
   }
   const SweepSource& source_;
   DeviceBuffer destination_, verdict_;
