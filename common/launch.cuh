@@ -146,13 +146,23 @@ inline Status encode_tiled(TensorMap& map, ElementType type, const void* base, i
     box_of[i] = static_cast<cuuint32_t>(box[i]);
     steps[i] = 1;
   }
-  const CUresult result = encode(&map,
-                                 type == ElementType::bf16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                 : type == ElementType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-                                 static_cast<cuuint32_t>(rank), const_cast<void*>(base), extents_of, pitches_of, box_of,
-                                 steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(swizzle),
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const auto call = [&] {
+    const CUtensorMapDataType element = type == ElementType::bf16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                        : type == ElementType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                   : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    return encode(&map, element, static_cast<cuuint32_t>(rank), const_cast<void*>(base), extents_of, pitches_of, box_of, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult result = call();
+  if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_INITIALIZED) {
+    // The runtime makes its context current in a thread with the thread's first call that needs one; none did so far.
+    int device = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess) error = cudaSetDevice(device);
+    if (error != cudaSuccess) return runtime_status(error, "cudaSetDevice ahead of cuTensorMapEncodeTiled");
+    result = call();
+  }
   if (result == CUDA_SUCCESS) return {};
   return {Code::device_error, "the driver's cuTensorMapEncodeTiled returned CUresult " + std::to_string(result)};
 }

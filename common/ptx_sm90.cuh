@@ -130,7 +130,8 @@ GROUT_DEVICE void cp_async_bulk_load_multicast(uint32_t shared, const void* glob
 }
 
 // cp.async.bulk.shared::cluster.shared::cta: own shared memory -> that of a block of the cluster; `barrier` lies in the
-// destination's block. What is copied was fenced (fence_proxy_async_shared).
+// destination's block. What is copied was fenced (fence_proxy_async_shared). Only in launches with clusters of more than one
+// block: elsewhere it traps (illegal instruction, seen on sm_90).
 GROUT_DEVICE void cp_async_bulk_to_cluster(uint32_t cluster_shared, uint32_t shared, uint32_t bytes,
                                            uint32_t cluster_barrier GROUT_AT) {
   GROUT_SM90(sim::bulk_to_cluster(cluster_shared, shared, bytes, cluster_barrier, at),
@@ -166,7 +167,8 @@ template <int N> GROUT_DEVICE void cp_async_bulk_wait_group_read(GROUT_AT_ONLY) 
 
 // ---- tensor copies (9.7.9.27) -----------------------------------------------------------------------------------
 // A box of a tensor map (tensor_map.cuh) whose first element has these coordinates, fastest first; they may lie outside, where
-// loads give zeros and stores write nothing. The box in shared memory is dense, fastest dimension first, swizzled as the map
+// loads give zeros. Stores write nothing there, except that along the fastest dimension they write whole units of 16 bytes: a
+// row whose extent is not a multiple of 16 bytes is written up to the next one (seen on sm_90). The box in shared memory is dense, fastest dimension first, swizzled as the map
 // says; it starts at a multiple of 128 bytes, swizzled boxes at one of the pattern's period (256, 512, 1024). The start in the
 // fastest dimension lies a multiple of 16 bytes from the row's begin. The map is a __grid_constant__ parameter. Any one thread.
 

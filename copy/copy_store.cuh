@@ -8,8 +8,9 @@
 // Run it:  ./run copy 650 720 --origin -3,64 --kernel store
 //
 // CONTRACT
-// shapes        crop.cuh's, with a source and a destination that the engine can reach: crop_check_tensor lists the rules. Columns
-//               and rows may end anywhere: the engine writes only what the destination has.
+// shapes        crop.cuh's, with a source and a destination that the engine can reach: crop_check_tensor lists the rules. Rows and
+//               columns may end anywhere. The engine leaves out rows that the destination does not have, but of a row it stores
+//               whole 16-byte units, padding included: the last columns, where they do not fill one, are stored by threads.
 // participants  warp 0: the producer, one lane of it works; warps 1 to 4: consumers, whose thread 0 issues the stores.
 // memory        4 stages and 2 outgoing buffers, each a tile of 64 rows x 128 bytes, row-major, not swizzled.
 // barriers      the ring's, as in copy_ring.cuh. Named barrier 1, 128 consumers, twice a tile: the outgoing buffer is free; it is
@@ -44,8 +45,11 @@ GROUT_DEVICE void copy_store_consume(const TensorMap& destination, const CropPar
   const Ring<Config::stages> ring(shared.ring);
   const typename Config::Tiles tiles(p.rows, p.cols);
   typename Ring<Config::stages>::Position stage;
+  constexpr int kVector = 16 / sizeof(T);
+  const int64_t whole = p.cols / kVector * kVector;  // columns that the engine stores
   int buffer = 0;
   for (int64_t index = blockIdx.x; index < tiles.count(); index += gridDim.x, stage.next(), buffer ^= 1) {
+    const Origin at = tiles.origin(index);
     ring.wait(stage);
     if (thread == 0) ptx::cp_async_bulk_wait_group_read<Config::buffers - 1>();
     ptx::bar_sync(1, Config::consumers);  // the store of two tiles ago has read this buffer, and all know it
@@ -57,14 +61,17 @@ GROUT_DEVICE void copy_store_consume(const TensorMap& destination, const CropPar
       uint32_t words[4];
       ptx::load_shared(words, from + offset);
       ptx::store_shared(to + offset, words);
+      if (at.col + c[1] == whole && at.row + c[0] < p.rows)
+        detail::store_elements<sizeof(T)>(reinterpret_cast<uintptr_t>(p.destination + (at.row + c[0]) * p.ld + whole), words, 0,
+                                          p.cols - whole);
     }
     __syncwarp();  // all lanes have read the stage
     if (thread % 32 == 0) ring.release(stage);
     ptx::fence_proxy_async_shared();      // what this thread wrote, the engine will see
     ptx::bar_sync(1, Config::consumers);  // and what all others wrote
     if (thread == 0) {
-      const Origin at = tiles.origin(index);
-      ptx::cp_async_bulk_tensor_store(destination, {static_cast<int32_t>(at.col), static_cast<int32_t>(at.row)}, to);
+      if (at.col < whole)
+        ptx::cp_async_bulk_tensor_store(destination, {static_cast<int32_t>(at.col), static_cast<int32_t>(at.row)}, to);
       ptx::cp_async_bulk_commit_group();
     }
   }

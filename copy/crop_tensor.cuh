@@ -37,8 +37,11 @@ inline Status crop_map(TensorMap& map, ElementType type, const void* base, int64
 inline Status crop_source_map(TensorMap& map, const CropArguments& g, int box_rows, TensorSwizzle swizzle = TensorSwizzle::none) {
   return crop_map(map, g.type, g.source, g.source_rows, g.source_cols, g.row_stride, box_rows, swizzle);
 }
+// Of the whole 16-byte units of the destination's rows; of one, never used, where there is none.
 inline Status crop_destination_map(TensorMap& map, const CropArguments& g, int box_rows) {
-  return crop_map(map, g.type, g.destination, g.rows, g.cols, g.ld, box_rows, TensorSwizzle::none);
+  const auto vector = static_cast<int64_t>(16 / element_bytes(g.type));
+  const int64_t whole = g.cols < vector ? vector : g.cols / vector * vector;
+  return crop_map(map, g.type, g.destination, g.rows, whole, g.ld, box_rows, TensorSwizzle::none);
 }
 }  // namespace detail
 

@@ -74,7 +74,7 @@ void add(std::vector<Piece>& pieces, const Piece& piece) {
   pieces.push_back(piece);
 }
 
-/// Checks the operands, and gives the copy its pieces: with `zeros`, also what lies outside of the matrix.
+/// Checks the operands, and gives the copy its pieces. `zeros`: a load, to which what lies outside of the matrix is zero.
 void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t* coordinates, int rank, std::uint32_t shared,
              bool zeros) {
   check_map(self, map, rank, copy.name, copy.where);
@@ -118,7 +118,8 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
         const auto valid = std::uint32_t(std::clamp<std::int64_t>(left, 0, kChunk));
         const std::uint32_t to = swizzled(place, bits);
         end = std::max(end, to + kChunk);
-        if (valid) add(copy.pieces, {to, valid, begin_of_row + x});
+        // A store writes the whole unit in which the row ends, as the hardware was seen to do.
+        if (valid) add(copy.pieces, {to, zeros ? valid : kChunk, begin_of_row + x});
         if (zeros) add(copy.pieces, {to + valid, kChunk - valid, nullptr});
       }
     }

@@ -431,8 +431,12 @@ inline Case tensor_store_case(const Tensor& t, bool brief) {
     const Words image = source.words(image_words(t));
     const auto* const bytes = reinterpret_cast<const unsigned char*>(image.data());
     c.in.insert(c.in.end(), image.begin(), image.end());
+    size_t byte = 0;
+    int64_t unit = -1;  // of 16 bytes, which is written as a whole where its first element lies inside
     for_each_byte(t, start, [&](size_t from, int64_t to) {
-      if (to >= 0) tensor[to] = bytes[from];
+      if (byte % 16 == 0) unit = to;
+      if (unit >= 0) tensor[unit + static_cast<int64_t>(byte % 16)] = bytes[from];
+      ++byte;
     });
   }
   return c;
@@ -574,7 +578,6 @@ inline std::vector<Case> sm90_cases(bool brief) {
                            bulk_loads_multicast_case(2, 16),
                            bulk_loads_multicast_case(2, 2048),
                            bulk_loads_multicast_case(4, 1008),
-                           bulk_copies_to_cluster_case(1),
                            bulk_copies_to_cluster_case(2),
                            bulk_copies_to_cluster_case(4),
                            bulk_stores_case(),
