@@ -76,11 +76,11 @@ void bulk_to_cluster(std::uint32_t cluster_shared, std::uint32_t shared, std::ui
   Entry entry(kName, caller);
   Thread& self = entry.self;
   Engine& engine = self.block->scheduler->engine;
+  check_size(self, kName, bytes, loc);
   if (self.block->scheduler->launch().cluster < 2) {
     fail(self, Report::Kind::misuse, loc, text(kName, " in a launch without clusters"),
          "copies between blocks belong in a launch with clusters of more than one block: elsewhere the hardware traps");
   }
-  check_size(self, kName, bytes, loc);
   void* source = shared_memory(self, shared, bytes, 16, kName, loc);
   Block& block = block_of_cluster_address(self, cluster_shared, kName, loc);
   if (&block != &block_of_cluster_address(self, cluster_barrier, kName, loc)) {

@@ -42,6 +42,7 @@ enum class Wrong {
   wait_negative,
   store_size,
   to_cluster_size,
+  to_cluster_alone,
   start_column,
   rank,
   box_64,
@@ -166,6 +167,9 @@ __global__ void misuse(Wrong wrong, const __grid_constant__ TensorMap map, const
     case Wrong::to_cluster_size:
       ptx::cp_async_bulk_to_cluster(data, data + 16, 8, barrier);
       break;
+    case Wrong::to_cluster_alone:
+      ptx::cp_async_bulk_to_cluster(data, data + 16, 16, barrier);
+      break;
     case Wrong::start_column:
       ptx::cp_async_bulk_tensor_load(data, map, {3, 0}, barrier);
       break;
@@ -231,6 +235,7 @@ TEST_F(AsyncTest, MisuseIsReported) {
       {Wrong::wait_negative, "cp.async.bulk.wait_group.read -1"},
       {Wrong::store_size, "cp.async.bulk.global.shared::cta of 8 bytes"},
       {Wrong::to_cluster_size, "cp.async.bulk.shared::cluster.shared::cta of 8 bytes"},
+      {Wrong::to_cluster_alone, "cp.async.bulk.shared::cluster.shared::cta in a launch without clusters"},
       {Wrong::start_column, tensor + " of a box that starts at element 3 of the fastest dimension, at byte 6"},
       {Wrong::store_start_column, "cp.async.bulk.tensor.global.shared::cta of a box that starts at element -4"},
       {Wrong::rank, tensor + " of 1 dimensions with a tensor map of 2"},
