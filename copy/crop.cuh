@@ -82,13 +82,14 @@ GROUT_DEVICE void read_tile(Fragment<T, Ownership>& mine, const T* tile, int thr
   }
 }
 
-// Stores a tile in shared memory to `origin` of the destination. Wide: the destination's rows start at multiples of 16 bytes,
-// so a thread stores 16 bytes; otherwise it stores single elements, neighbours to neighbours. Participants: Threads threads.
+// Stores a tile in shared memory to `origin` of the destination. Wide: the destination's rows start at multiples of 16
+// bytes, so a thread stores 16 bytes; otherwise it stores single elements, neighbours to neighbours.
+// Participants: Threads threads.
 template <class Layout, bool Wide, int Threads, class T, class L>
 GROUT_DEVICE void store_tile(const T* tile, const View<T, L>& destination, Origin origin, int thread GROUT_AT) {
   constexpr int kVector = Wide ? 16 / sizeof(T) : 1;
-  using Ownership = VectorTiled<static_cast<int>(Layout{}.template extent<0>()), static_cast<int>(Layout{}.template extent<1>()), 1,
-                                kVector, Threads>;
+  using Ownership = VectorTiled<static_cast<int>(Layout{}.template extent<0>()),
+                                static_cast<int>(Layout{}.template extent<1>()), 1, kVector, Threads>;
   Fragment<T, Ownership> mine;
   read_tile<Layout, kVector>(mine, tile, thread GROUT_HERE);
   store(StorePlan<T, Ownership, 1>{}, destination, mine, origin, thread GROUT_HERE);
@@ -106,7 +107,8 @@ struct CropSpan {
   __int128 low = 0, high = 0;
 };
 // False where the span is longer than 2^62 bytes.
-inline bool crop_span(uintptr_t base, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, size_t bytes, CropSpan& span) {
+inline bool crop_span(uintptr_t base, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, size_t bytes,
+                      CropSpan& span) {
   span.low = span.high = static_cast<__int128>(base);
   if (rows == 0 || cols == 0) return true;
   const __int128 reaches[] = {static_cast<__int128>(rows - 1) * row_stride, static_cast<__int128>(cols - 1) * col_stride};
@@ -139,8 +141,8 @@ inline Status crop_check_extents(const CropArguments& g) {
                    " elements: rows would overlap");
   detail::CropSpan span;
   if (!detail::crop_span(0, g.source_rows, g.source_cols, g.row_stride, g.col_stride, element_bytes(g.type), span))
-    return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " + text(g.row_stride) +
-                   "," + text(g.col_stride) + " exceeds 62-bit addresses");
+    return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " +
+                   text(g.row_stride) + "," + text(g.col_stride) + " exceeds 62-bit addresses");
   if (!detail::crop_span(0, g.rows, g.cols, g.ld, 1, element_bytes(g.type), span))
     return invalid("the destination of " + text(g.rows) + " rows with pitch " + text(g.ld) + " exceeds 62-bit addresses");
   int64_t last_row, last_col;
