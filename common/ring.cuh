@@ -3,8 +3,8 @@
 // full[s]    completed by what fills stage s: `producers` arrivals, and the bytes that were expected. Consumers wait.
 // empty[s]   completed by those who have read it: `consumers` arrivals. The producer waits.
 //
-// Iteration k uses stage k % Stages in round k / Stages; `phase` is the parity of the round. Each barrier completes one phase
-// a round. Three stages, P the producer, C the consumer:
+// Iteration k uses stage k % Stages in round k / Stages; `phase` is the parity of the round. Each barrier completes one
+// phase a round. Three stages, P the producer, C the consumer:
 //
 //   k                                0   1   2   3   4   5   6   7
 //   stage                            0   1   2   0   1   2   0   1

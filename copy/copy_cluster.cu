@@ -3,9 +3,11 @@
 #include "copy/program.cuh"
 
 int main(int argc, char** argv) {
-  return grout::crop_main({.kernel = "cluster",
-                           .summary = "Cluster: crops a rectangle from one matrix into another by blocks that share what they load; zeros outside.",
-                           .crop = [](const grout::CropArguments& g, cudaStream_t stream,
-                                     grout::CropPath* path) { return grout::crop_cluster(g, stream, path); }},
-                          argc, argv);
+  return grout::crop_main(
+      {.kernel = "cluster",
+       .summary =
+           "Cluster: crops a rectangle from one matrix into another by blocks that share what they load; zeros outside.",
+       .crop = [](const grout::CropArguments& g, cudaStream_t stream,
+                  grout::CropPath* path) { return grout::crop_cluster(g, stream, path); }},
+      argc, argv);
 }

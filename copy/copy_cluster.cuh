@@ -1,10 +1,10 @@
 // Blocks of a cluster share what they load: multicast, and reading a neighbour's shared memory.
 //
-// The lesson: blocks of one cluster run at the same time, and can reach one another's shared memory. A multicast load writes the
-// same bytes, at the same offsets, into several blocks, and counts them at each one's mbarrier: what all need is read from global
-// memory once. And a thread can read a neighbour's shared memory by its address in the cluster's window (mapa).
-// A crop needs neither; this one uses both so that nothing else happens: see the drawing. What changes from copy_load.cuh: one
-// tile is the work of a cluster, and the barriers span it.
+// The lesson: blocks of one cluster run at the same time, and can reach one another's shared memory. A multicast load writes
+// the same bytes, at the same offsets, into several blocks, and counts them at each one's mbarrier: what all need is read
+// from global memory once. And a thread can read a neighbour's shared memory by its address in the cluster's window (mapa).
+// A crop needs neither; this one uses both so that nothing else happens: see the drawing. What changes from copy_load.cuh:
+// one tile is the work of a cluster, and the barriers span it.
 // The rung before: copy_swizzle.cuh. After: copy_stream.cuh, the crop at memory speed.
 // Run it:  ./run copy 650 720 --origin -3,64 --kernel cluster
 //
@@ -16,13 +16,14 @@
 //
 // CONTRACT
 // shapes        crop.cuh's, with a source that the engine can read: crop_check_tensor lists the rules. Any destination.
-// participants  clusters of 2 or 4 blocks of 128 threads: thread 0 of each initialises its block's barrier and issues two loads;
-//               all wait, and all meet at three cluster barriers.
-// memory        bands of 32 rows x 128 bytes, row-major, not swizzled: in each block all multicast bands, and one of its own.
-// barriers      full, one in each block: one arrival (thread 0's, with the bytes of all that comes: every block's multicast, and
-//               the own band), one phase, parity 0. Cluster barriers: (1) every block's mbarrier is initialised, before any load
-//               counts at it; (2) every block's own band has landed: each thread waited for it before it arrived; (3) nobody reads
-//               a neighbour any more: only then may a block end, because its shared memory ends with it.
+// participants  clusters of 2 or 4 blocks of 128 threads: thread 0 of each initialises its block's barrier and issues two
+//               loads; all wait, and all meet at three cluster barriers.
+// memory        bands of 32 rows x 128 bytes, row-major, not swizzled: in each block all multicast bands, and one of its
+//               own.
+// barriers      full, one in each block: one arrival (thread 0's, with the bytes of all that comes: every block's multicast,
+//               and the own band), one phase, parity 0. Cluster barriers: (1) every block's mbarrier is initialised, before
+//               any load counts at it; (2) every block's own band has landed: each thread waited for it before it arrived;
+//               (3) nobody reads a neighbour any more: only then may a block end, because its shared memory ends with it.
 // completion    as in copy_load.cuh; for the neighbour's band, behind cluster barrier 2.
 // rejects       see crop_check and crop_check_tensor.
 // verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
@@ -67,7 +68,8 @@ __global__ void __launch_bounds__(CopyCluster<T, Blocks>::threads)
     const auto col = static_cast<int32_t>(p.origin.col + at.col);
     const auto row = static_cast<int32_t>(p.origin.row + at.row) + rank * Config::rows;
     constexpr uint16_t kAll = (1 << Blocks) - 1;
-    ptx::cp_async_bulk_tensor_load_multicast(ptx::shared_address(shared.common + rank * Config::box), source, {col, row}, full, kAll);
+    ptx::cp_async_bulk_tensor_load_multicast(ptx::shared_address(shared.common + rank * Config::box), source, {col, row},
+                                             full, kAll);
     ptx::cp_async_bulk_tensor_load(ptx::shared_address(shared.own), source, {col, row + Blocks * Config::rows}, full);
   }
   while (!ptx::mbarrier_try_wait_parity(full, 0)) {}
@@ -87,8 +89,8 @@ __global__ void __launch_bounds__(CopyCluster<T, Blocks>::threads)
     detail::unpack_vector(mine, turn * Config::Vectors::vector, words);
   }
   ptx::cluster_arrive();  // 3
-  store(StorePlan<T, typename Config::Vectors, 1>{}, destination, mine, {at.row + (Blocks + neighbour) * Config::rows, at.col},
-        thread);
+  store(StorePlan<T, typename Config::Vectors, 1>{}, destination, mine,
+        {at.row + (Blocks + neighbour) * Config::rows, at.col}, thread);
   ptx::cluster_wait();  // 3
 }
 

@@ -1,8 +1,8 @@
 // One tensor load: the copy engine (TMA) brings a box of the matrix to shared memory, zeros where the matrix ends.
 //
-// The lesson: one thread asks for a whole tile and says to which mbarrier its bytes count; everybody waits for that barrier. The
-// load knows the matrix's extents from a tensor map, so nobody tests a coordinate. What changes from copy_bounded.cuh: 256
-// threads that copy their vectors become one thread that issues one instruction.
+// The lesson: one thread asks for a whole tile and says to which mbarrier its bytes count; everybody waits for that barrier.
+// The load knows the matrix's extents from a tensor map, so nobody tests a coordinate. What changes from copy_bounded.cuh:
+// 256 threads that copy their vectors become one thread that issues one instruction.
 // The rung before: copy_bounded.cuh. After: copy_ring.cuh, which keeps several boxes in flight.
 // Run it:  ./run copy 65 72 --tile 64,32 --origin -3,64 --kernel load
 //
@@ -42,8 +42,9 @@ __global__ void __launch_bounds__(CopyLoad<T>::threads)
     ptx::mbarrier_init(full, 1);
     ptx::fence_mbarrier_init();  // the engine sees the barrier
     ptx::mbarrier_arrive_expect_tx(full, sizeof shared.tile);
-    ptx::cp_async_bulk_tensor_load(ptx::shared_address(shared.tile), source,
-                                   {static_cast<int32_t>(p.origin.col + at.col), static_cast<int32_t>(p.origin.row + at.row)}, full);
+    ptx::cp_async_bulk_tensor_load(
+        ptx::shared_address(shared.tile), source,
+        {static_cast<int32_t>(p.origin.col + at.col), static_cast<int32_t>(p.origin.row + at.row)}, full);
   }
   __syncthreads();  // the other threads see it: only an initialised barrier may be waited for
   while (!ptx::mbarrier_try_wait_parity(full, 0)) {}

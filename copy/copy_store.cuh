@@ -1,9 +1,9 @@
 // The way back by the copy engine: load, let threads touch the data, store.
 //
-// The lesson: the engine reads shared memory through a proxy of its own, and does not see what threads wrote there with ordinary
-// stores until a proxy fence stands between. Each writer fences, a barrier collects the writers, one thread stores. What the
-// threads do here is the least that needs it: they move each tile from the stage to an outgoing buffer, as a kernel would that
-// converts or scales. What changes from copy_ring.cuh: only what a consumer does with a full stage.
+// The lesson: the engine reads shared memory through a proxy of its own, and does not see what threads wrote there with
+// ordinary stores until a proxy fence stands between. Each writer fences, a barrier collects the writers, one thread stores.
+// What the threads do here is the least that needs it: they move each tile from the stage to an outgoing buffer, as a kernel
+// would that converts or scales. What changes from copy_ring.cuh: only what a consumer does with a full stage.
 // The rung before: copy_ring.cuh. After: copy_swizzle.cuh, which reads a box in the other direction.
 // Run it:  ./run copy 650 720 --origin -3,64 --kernel store
 //
@@ -13,11 +13,11 @@
 //               whole 16-byte units, padding included: the last columns, where they do not fill one, are stored by threads.
 // participants  warp 0: the producer, one lane of it works; warps 1 to 4: consumers, whose thread 0 issues the stores.
 // memory        4 stages and 2 outgoing buffers, each a tile of 64 rows x 128 bytes, row-major, not swizzled.
-// barriers      the ring's, as in copy_ring.cuh. Named barrier 1, 128 consumers, twice a tile: the outgoing buffer is free; it is
-//               written and fenced.
-// completion    stage: released when all lanes of a warp have read it. Outgoing buffer: may be written again when the store of
-//               two tiles ago has *read* it (wait_group_read). End: the storing thread waits until all is *written* (wait_group):
-//               shared memory goes away with the block.
+// barriers      the ring's, as in copy_ring.cuh. Named barrier 1, 128 consumers, twice a tile: the outgoing buffer is free;
+//               it is written and fenced.
+// completion    stage: released when all lanes of a warp have read it. Outgoing buffer: may be written again when the store
+//               of two tiles ago has *read* it (wait_group_read). End: the storing thread waits until all is *written*
+//               (wait_group): shared memory goes away with the block.
 // rejects       see crop_check and crop_check_tensor.
 // verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
 #pragma once

@@ -3,9 +3,10 @@
 #include "copy/program.cuh"
 
 int main(int argc, char** argv) {
-  return grout::crop_main({.kernel = "swizzle",
-                           .summary = "Swizzled box: crops a rectangle from one matrix and stores its transpose; zeros outside.",
-                           .crop = &grout::crop_swizzle,
-                           .transposes = true},
-                          argc, argv);
+  return grout::crop_main(
+      {.kernel = "swizzle",
+       .summary = "Swizzled box: crops a rectangle from one matrix and stores its transpose; zeros outside.",
+       .crop = &grout::crop_swizzle,
+       .transposes = true},
+      argc, argv);
 }

@@ -1,8 +1,9 @@
 // A swizzled box, read in the other direction: a crop that transposes.
 //
-// The lesson: threads that read down the columns of an unswizzled box of 128-byte rows all meet in one bank column. The engine can
-// swizzle while it loads: the 16-byte chunk c of row r lands at chunk c XOR (r % 8). Whoever reads the box back goes through the
-// same map, here the layout Swizzle128B of common/layout.cuh, and eight rows' chunks of one column lie in eight bank columns:
+// The lesson: threads that read down the columns of an unswizzled box of 128-byte rows all meet in one bank column. The
+// engine can swizzle while it loads: the 16-byte chunk c of row r lands at chunk c XOR (r % 8). Whoever reads the box back
+// goes through the same map, here the layout Swizzle128B of common/layout.cuh, and eight rows' chunks of one column lie in
+// eight bank columns:
 //
 //   chunk of the row   0 1 2 3 4 5 6 7         chunk 2 of rows 0 to 7, where it lies:
 //   row 0              0 1[2]3 4 5 6 7         bank column 2
@@ -10,20 +11,23 @@
 //   row 2             [2]3 0 1 6 7 4 5                     0
 //   row 3              3[2]1 0 7 6 5 4                     1     ... rows 4 to 7: 6, 7, 4, 5
 //
-// What changes from copy_load.cuh: the map's swizzle, the layout, and who reads what. `./run show swizzle.128B` draws the rest.
+// What changes from copy_load.cuh: the map's swizzle, the layout, and who reads what. `./run show swizzle.128B` draws the
+// rest.
 // The rung before: copy_store.cuh. After: copy_cluster.cuh, in which blocks share what they load.
 // Run it:  ./run copy 65 72 --tile 64,32 --origin -3,64 --kernel swizzle
 //
 // CONTRACT
-// shapes        destination[c, r] = source[r + origin.row, c + origin.col] where that exists, else 0, for the rows x cols of the
-//               rectangle. The destination is cols x rows with any pitch of at least `rows`. The source as in copy_load.cuh.
-// participants  128 threads: thread 0 initialises the barrier and issues the load; all wait. A warp reads one 16-byte chunk of
-//               each of 32 rows, eight lanes at a time without conflict, and stores 32 neighbours of one destination row.
+// shapes        destination[c, r] = source[r + origin.row, c + origin.col] where that exists, else 0, for the rows x cols of
+//               the rectangle. The destination is cols x rows with any pitch of at least `rows`. The source as in
+//               copy_load.cuh.
+// participants  128 threads: thread 0 initialises the barrier and issues the load; all wait. A warp reads one 16-byte chunk
+//               of each of 32 rows, eight lanes at a time without conflict, and stores 32 neighbours of one destination row.
 // memory        one tile of 64 rows x 128 bytes, swizzled (128B): it starts at a multiple of 1024 bytes.
 // barriers      full: one arrival (thread 0's, with the bytes of the box), one phase, parity 0.
 // completion    as in copy_load.cuh.
 // rejects       see crop_check (of the transposed source) and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a; bank conflicts counted on the host.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a; bank conflicts counted on the
+//               host.
 #pragma once
 #include "common/ptx_sm90.cuh"
 #include "copy/crop_tensor.cuh"
@@ -63,8 +67,9 @@ __global__ void __launch_bounds__(CopySwizzle<T>::threads)
     ptx::mbarrier_init(full, 1);
     ptx::fence_mbarrier_init();
     ptx::mbarrier_arrive_expect_tx(full, sizeof shared.tile);
-    ptx::cp_async_bulk_tensor_load(ptx::shared_address(shared.tile), source,
-                                   {static_cast<int32_t>(p.origin.col + at.col), static_cast<int32_t>(p.origin.row + at.row)}, full);
+    ptx::cp_async_bulk_tensor_load(
+        ptx::shared_address(shared.tile), source,
+        {static_cast<int32_t>(p.origin.col + at.col), static_cast<int32_t>(p.origin.row + at.row)}, full);
   }
   __syncthreads();  // the barrier is there
   while (!ptx::mbarrier_try_wait_parity(full, 0)) {}
@@ -76,16 +81,16 @@ __global__ void __launch_bounds__(CopySwizzle<T>::threads)
   store(StorePlan<T, Ownership, 0>{}, destination, mine, at, thread);
 }
 
-// Crops and transposes, by tensor loads: the destination, cols x rows with pitch g.ld, is the transpose of what crop() gives.
-// Errors: those of crop, and what crop_check_tensor refuses.
+// Crops and transposes, by tensor loads: the destination, cols x rows with pitch g.ld, is the transpose of what crop()
+// gives. Errors: those of crop, and what crop_check_tensor refuses.
 inline Status crop_swizzle(const CropArguments& g, cudaStream_t stream, CropPath* path = nullptr) {
   return crop_by_tensor({.name = "copy_swizzle", .transposes = true}, g, stream, path, [&]<class T>(T, int) {
     using Config = CopySwizzle<T>;
     TensorMap source;
     if (Status status = detail::crop_source_map(source, g, Config::rows, TensorSwizzle::b128); !status) return status;
     const auto blocks = static_cast<unsigned>(CropTiles<Config::rows, Config::cols>(g.rows, g.cols).count());
-    return launch(&copy_swizzle_kernel<T>, dim3(blocks), dim3(Config::threads), sizeof(typename Config::Storage), stream, source,
-                  detail::crop_parameters<T>(g));
+    return launch(&copy_swizzle_kernel<T>, dim3(blocks), dim3(Config::threads), sizeof(typename Config::Storage), stream,
+                  source, detail::crop_parameters<T>(g));
   });
 }
 

@@ -85,13 +85,14 @@ GROUT_DEVICE void read_tile(Fragment<T, Ownership>& mine, const T* tile, int thr
   }
 }
 
-// Stores a tile in shared memory to `origin` of the destination. Wide: the destination's rows start at multiples of 16 bytes,
-// so a thread stores 16 bytes; otherwise it stores single elements, neighbours to neighbours. Participants: Threads threads.
+// Stores a tile in shared memory to `origin` of the destination. Wide: the destination's rows start at multiples of 16
+// bytes, so a thread stores 16 bytes; otherwise it stores single elements, neighbours to neighbours.
+// Participants: Threads threads.
 template <class Layout, bool Wide, int Threads, class T, class L>
 GROUT_DEVICE void store_tile(const T* tile, const View<T, L>& destination, Origin origin, int thread GROUT_AT) {
   constexpr int kVector = Wide ? 16 / sizeof(T) : 1;
-  using Ownership = VectorTiled<static_cast<int>(Layout{}.template extent<0>()), static_cast<int>(Layout{}.template extent<1>()), 1,
-                                kVector, Threads>;
+  using Ownership = VectorTiled<static_cast<int>(Layout{}.template extent<0>()),
+                                static_cast<int>(Layout{}.template extent<1>()), 1, kVector, Threads>;
   Fragment<T, Ownership> mine;
   read_tile<Layout, kVector>(mine, tile, thread GROUT_HERE);
   store(StorePlan<T, Ownership, 1>{}, destination, mine, origin, thread GROUT_HERE);

@@ -48,20 +48,31 @@ inline Comparison check_crop(const HostMatrix& source, const HostMatrix& got, co
 
 inline int run_crop(const CropProgram& program, int argc, char** argv) {
   Args args(argc, argv, program.summary);
-  const int64_t rows = args.positional("ROWS", "rows of the source"), cols = args.positional("COLS", "columns of the source");
+  const int64_t rows = args.positional("ROWS", "rows of the source"),
+                cols = args.positional("COLS", "columns of the source");
   const auto tile = args.pair("tile", "extents of the rectangle", {rows, cols}, 0);
-  const auto origin = args.pair("origin", "where the rectangle starts in the source; may be negative or past the end", {0, 0});
+  const auto origin =
+      args.pair("origin", "where the rectangle starts in the source; may be negative or past the end", {0, 0});
   const int64_t ld = args.integer("ld", "elements between rows of the source; default: compact", cols);
   const int64_t compact = program.transposes ? tile.first : tile.second;
   const int64_t out_ld = args.integer("out-ld", "elements between rows of the destination; default: compact", compact);
   const int64_t offset = args.integer("offset", "of both bases from a 256-byte boundary, in elements", 0, 0, 1 << 20);
   const auto type = args.choice<ElementType>(
-      "type", "of the elements", {{"bf16", ElementType::bf16}, {"f16", ElementType::f16}, {"f32", ElementType::f32}}, ElementType::bf16);
+      "type", "of the elements", {{"bf16", ElementType::bf16}, {"f16", ElementType::f16}, {"f32", ElementType::f32}},
+      ElementType::bf16);
   const CommonOptions options = common_options(args, {{"auto", program.kernel}, {program.kernel, program.kernel}});
-  if (ld < cols) args.refuse("--ld is " + std::to_string(ld) + ": at least the " + std::to_string(cols) + " elements of a row are needed");
+  if (ld < cols)
+    args.refuse("--ld is " + std::to_string(ld) + ": at least the " + std::to_string(cols) +
+                " elements of a row are needed");
   if (const std::optional<int> done = args.finish()) return *done;
-  CropArguments g{.type = type, .source_rows = rows, .source_cols = cols, .row_stride = ld, .origin = {origin.first, origin.second},
-                  .rows = tile.first, .cols = tile.second, .ld = out_ld};
+  CropArguments g{.type = type,
+                  .source_rows = rows,
+                  .source_cols = cols,
+                  .row_stride = ld,
+                  .origin = {origin.first, origin.second},
+                  .rows = tile.first,
+                  .cols = tile.second,
+                  .ld = out_ld};
   if (const Status status = crop_check_extents(program.transposes ? crop_transposed(g) : g); !status) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);
@@ -76,8 +87,10 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
   const auto text = [](int64_t value) { return std::to_string(value); };
   const int64_t out_rows = program.transposes ? tile.second : tile.first;
   const double need = product(element_bytes(type), 2 * product(rows, ld) + 4 * product(out_rows, out_ld));
-  if (const std::optional<int> done = refuse_memory("ROWS=" + text(rows) + " COLS=" + text(cols) + " --ld " + text(ld) + " --tile " +
-                                                        text(tile.first) + "," + text(tile.second) + " --out-ld " + text(out_ld), need))
+  if (const std::optional<int> done =
+          refuse_memory("ROWS=" + text(rows) + " COLS=" + text(cols) + " --ld " + text(ld) + " --tile " + text(tile.first) +
+                            "," + text(tile.second) + " --out-ld " + text(out_ld),
+                        need))
     return *done;
 
   HostMatrix source(stored(type, rows, cols, false, ld, offset));
@@ -113,11 +126,14 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
     const size_t bytes = to.size();
     DeviceBuffer plain(bytes);
     const std::vector<Timing> timings = Bench(quick).compare(
-        {{"cudaMemcpy", [&](cudaStream_t s) { require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync"); }},
+        {{"cudaMemcpy",
+          [&](cudaStream_t s) {
+            require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
+          }},
          {program.kernel, crop_once}});
     for (const Timing& t : timings)
-      std::printf("%-10s %.2f us, %.1f GB/s read and written, %.3fx [%.3f, %.3f] of cudaMemcpy, L2 warm\n", t.name.c_str(), t.us,
-                  2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low, t.speed_up.high);
+      std::printf("%-10s %.2f us, %.1f GB/s read and written, %.3fx [%.3f, %.3f] of cudaMemcpy, L2 warm\n", t.name.c_str(),
+                  t.us, 2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low, t.speed_up.high);
     result.time_us = timings.back().us;
   }
   return report(result, options);

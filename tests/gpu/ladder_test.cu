@@ -1,6 +1,6 @@
 // TEST_TARGET: sm_90a
-// The ladder of copy/ on the GPU: the seeded crops of the simulated device's tests, and more of them, rings of every length, and
-// every refusal. A kernel whose barriers never complete hangs: a watchdog ends the program then, with the case's name.
+// The ladder of copy/ on the GPU: the seeded crops of the simulated device's tests, and more of them, rings of every length,
+// and every refusal. A kernel whose barriers never complete hangs: a watchdog ends the program then, with the case's name.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -77,7 +77,8 @@ TEST_F(LadderGpu, RingsOfEveryLength) {
                                    return crop_ring_of(stages, g, &path, blocks);
                                  }};
         CropPath path;
-        ASSERT_EQ(run_watched(ring_case(tiles, blocks, ran % 2), ring, &path), "") << tiles << " tiles, " << blocks << " blocks";
+        ASSERT_EQ(run_watched(ring_case(tiles, blocks, ran % 2), ring, &path), "")
+            << tiles << " tiles, " << blocks << " blocks";
         EXPECT_EQ(path, CropPath::tensor);
         ++ran;
       }

@@ -69,19 +69,31 @@ inline const std::vector<TensorRefusal>& tensor_refusals() {
   // What is long lies far from everything that is allocated here; nothing reads it.
   static const void* const far = reinterpret_cast<const void*>(uintptr_t{1} << 52);
   static const std::vector<TensorRefusal> all = {
-      {"base", [](CropArguments& g) { g.source = static_cast<const char*>(g.source) + 6, g.source_rows = 15; }, {"6 bytes past", "15x16"}},
-      {"odd pitch", [](CropArguments& g) { g.row_stride = 15, g.source_cols = 15; }, {"strides 15,1", "16x15", "multiple of 8"}},
+      {"base",
+       [](CropArguments& g) { g.source = static_cast<const char*>(g.source) + 6, g.source_rows = 15; },
+       {"6 bytes past", "15x16"}},
+      {"odd pitch",
+       [](CropArguments& g) { g.row_stride = 15, g.source_cols = 15; },
+       {"strides 15,1", "16x15", "multiple of 8"}},
       {"pitch of half a vector", [](CropArguments& g) { g.row_stride = 20, g.source_rows = 12; }, {"strides 20,1"}},
       {"overlapping rows", [](CropArguments& g) { g.row_stride = 8; }, {"strides 8,1", "at least 16"}},
-      {"negative pitch", [](CropArguments& g) { g.source = static_cast<const bf16*>(g.source) + 240, g.row_stride = -16; }, {"strides -16,1"}},
+      {"negative pitch",
+       [](CropArguments& g) { g.source = static_cast<const bf16*>(g.source) + 240, g.row_stride = -16; },
+       {"strides -16,1"}},
       {"repeated row", [](CropArguments& g) { g.row_stride = 0; }, {"strides 0,1"}},
-      {"long pitch", [](CropArguments& g) { g.source = far, g.source_rows = 2, g.row_stride = int64_t{1} << 39; }, {"strides 549755813888,1", "2^40"}},
+      {"long pitch",
+       [](CropArguments& g) { g.source = far, g.source_rows = 2, g.row_stride = int64_t{1} << 39; },
+       {"strides 549755813888,1", "2^40"}},
       {"column stride", [](CropArguments& g) { g.col_stride = 2, g.source_cols = 8; }, {"strides 16,2"}},
       {"transposed", [](CropArguments& g) { g.row_stride = 1, g.col_stride = 16; }, {"strides 1,16"}},
       {"first column", [](CropArguments& g) { g.origin.col = 3; }, {"from column 3", "multiple of 8"}},
       {"negative first column", [](CropArguments& g) { g.origin.col = -4; }, {"from column -4"}},
-      {"rows beyond 32 bits", [](CropArguments& g) { g.source = far, g.source_rows = int64_t{1} << 31, g.source_cols = 8; }, {"2147483648x8", "32 bits"}},
-      {"columns beyond 32 bits", [](CropArguments& g) { g.source = far, g.source_cols = g.row_stride = int64_t{1} << 32, g.source_rows = 1; }, {"1x4294967296", "32 bits"}},
+      {"rows beyond 32 bits",
+       [](CropArguments& g) { g.source = far, g.source_rows = int64_t{1} << 31, g.source_cols = 8; },
+       {"2147483648x8", "32 bits"}},
+      {"columns beyond 32 bits",
+       [](CropArguments& g) { g.source = far, g.source_cols = g.row_stride = int64_t{1} << 32, g.source_rows = 1; },
+       {"1x4294967296", "32 bits"}},
       {"origin row", [](CropArguments& g) { g.origin.row = int64_t{1} << 31; }, {"at 2147483648,0", "32 bits"}},
       {"origin row below", [](CropArguments& g) { g.origin.row = -(int64_t{1} << 31); }, {"at -2147483648,0", "32 bits"}},
       {"origin column", [](CropArguments& g) { g.origin.col = int64_t{1} << 32; }, {"at 0,4294967296", "32 bits"}},
@@ -90,14 +102,21 @@ inline const std::vector<TensorRefusal>& tensor_refusals() {
       {"no source", [](CropArguments& g) { g.source = nullptr; }, {"source is null"}, false, true},
       {"overlap", [](CropArguments& g) { g.source = g.destination; }, {"overlap"}, false, true},
       {"negative extent", [](CropArguments& g) { g.source_rows = -1; }, {"-1"}, false, true},
-      {"destination base", [](CropArguments& g) { g.destination = static_cast<char*>(g.destination) + 2, g.rows = 15; }, {"2 bytes past", "15x16"}, true},
+      {"destination base",
+       [](CropArguments& g) { g.destination = static_cast<char*>(g.destination) + 2, g.rows = 15; },
+       {"2 bytes past", "15x16"},
+       true},
       {"destination pitch", [](CropArguments& g) { g.ld = 17, g.rows = 15; }, {"pitch 17", "15x16", "multiple of 8"}, true},
-      {"long destination pitch", [](CropArguments& g) { g.source = far, g.ld = int64_t{1} << 39, g.rows = 2; }, {"pitch 549755813888", "2^40"}, true},
+      {"long destination pitch",
+       [](CropArguments& g) { g.source = far, g.ld = int64_t{1} << 39, g.rows = 2; },
+       {"pitch 549755813888", "2^40"},
+       true},
   };
   return all;
 }
 
-// Says what is wrong with how `kernel` refuses; nothing if it does, with its name, the values and the remedy, and writes nothing.
+// Says what is wrong with how `kernel` refuses; nothing if it does, with its name, the values and the remedy, and writes
+// nothing.
 inline std::string run_refusal(const CropKernel& kernel, const TensorRefusal& refusal) {
   const HostMatrix before(stored(ElementType::bf16, 16, 16), kOutputPadding);
   const DeviceBuffer source(before), destination(before);

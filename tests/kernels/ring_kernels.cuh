@@ -1,5 +1,5 @@
-// Two uses of common/ring.cuh that the ladder of copy/ does not have: producers that fill a stage with ordinary stores, and a
-// ring whose stages are filled by multicasts of every block of a cluster. Each gives what it read, in order.
+// Two uses of common/ring.cuh that the ladder of copy/ does not have: producers that fill a stage with ordinary stores, and
+// a ring whose stages are filled by multicasts of every block of a cluster. Each gives what it read, in order.
 #pragma once
 #include <string>
 #include <vector>
@@ -35,7 +35,8 @@ template <int Stages> __global__ void ring_of_stores(int iterations, uint32_t* o
       if (lane == 0) ring.arrive_full(p);
     } else {
       ring.wait(p);
-      for (int i = lane; i < Config::words; i += 32) out[k * Config::words + i] = shared.stage[p.stage][Config::words - 1 - i];
+      for (int i = lane; i < Config::words; i += 32)
+        out[k * Config::words + i] = shared.stage[p.stage][Config::words - 1 - i];
       __syncwarp();
       if (lane == 0) ring.release(p);
     }
@@ -50,8 +51,9 @@ template <int Stages, int Blocks> struct RingOfMulticasts {
   };
 };
 
-// In: of each iteration, a part of 32 words for each block of the cluster, which loads it for all. Out, of each block of the grid
-// and iteration: the stage's words, last first. A producer writes every block's stage, so every block's consumer must have released it.
+// In: of each iteration, a part of 32 words for each block of the cluster, which loads it for all. Out, of each block of the
+// grid and iteration: the stage's words, last first. A producer writes every block's stage, so every block's consumer must
+// have released it.
 template <int Stages, int Blocks> __global__ void ring_of_multicasts(int iterations, const uint32_t* in, uint32_t* out) {
   using Config = RingOfMulticasts<Stages, Blocks>;
   auto& shared = dynamic_shared<typename Config::Storage>();
@@ -70,7 +72,8 @@ template <int Stages, int Blocks> __global__ void ring_of_multicasts(int iterati
                                         (1 << Blocks) - 1);
     } else if (thread >= 32) {
       ring.wait(p);
-      for (int i = lane; i < Config::words; i += 32) out[k * Config::words + i] = shared.stage[p.stage][Config::words - 1 - i];
+      for (int i = lane; i < Config::words; i += 32)
+        out[k * Config::words + i] = shared.stage[p.stage][Config::words - 1 - i];
       __syncwarp();
       if (lane < Blocks) ring.release_in(static_cast<uint32_t>(lane), p);
     }
@@ -84,7 +87,8 @@ inline std::string compare_words(const std::string& what, const DeviceBuffer& ou
   std::vector<uint32_t> got(expected.size());
   out.download(got.data());
   for (size_t i = 0; i < got.size(); ++i)
-    if (got[i] != expected[i]) return what + ": word " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(expected[i]);
+    if (got[i] != expected[i])
+      return what + ": word " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(expected[i]);
   const Status guards = out.check_guards(what);
   return guards ? "" : guards.message;
 }
@@ -92,33 +96,38 @@ inline std::string compare_words(const std::string& what, const DeviceBuffer& ou
 // `wait` is called between the launch and the comparison.
 template <int Stages, class Wait> std::string run_ring_of_stores(int iterations, unsigned blocks, const Wait& wait) {
   using Config = RingOfStores<Stages>;
-  const std::string what = "ring of " + std::to_string(Stages) + " stages, filled by stores, " + std::to_string(iterations) + " iterations";
+  const std::string what =
+      "ring of " + std::to_string(Stages) + " stages, filled by stores, " + std::to_string(iterations) + " iterations";
   std::vector<uint32_t> expected;
   for (uint32_t block = 0; block < blocks; ++block)
     for (int k = 0; k < iterations; ++k)
-      for (int i = 0; i < Config::words; ++i) expected.push_back(block * 1000000 + static_cast<uint32_t>(k * 1000 + Config::words - 1 - i));
+      for (int i = 0; i < Config::words; ++i)
+        expected.push_back(block * 1000000 + static_cast<uint32_t>(k * 1000 + Config::words - 1 - i));
   DeviceBuffer out(expected.size() * 4);
-  const Status status = launch(&ring_of_stores<Stages>, dim3(blocks), dim3(Config::threads), sizeof(typename Config::Storage), nullptr,
-                               iterations, out.as<uint32_t>());
+  const Status status = launch(&ring_of_stores<Stages>, dim3(blocks), dim3(Config::threads),
+                               sizeof(typename Config::Storage), nullptr, iterations, out.as<uint32_t>());
   if (!status) return what + ": " + status.message;
   wait(what);
   return compare_words(what, out, expected);
 }
 
-template <int Stages, int Blocks, class Wait> std::string run_ring_of_multicasts(int iterations, unsigned clusters, const Wait& wait) {
+template <int Stages, int Blocks, class Wait>
+std::string run_ring_of_multicasts(int iterations, unsigned clusters, const Wait& wait) {
   using Config = RingOfMulticasts<Stages, Blocks>;
-  const std::string what = "ring of " + std::to_string(Stages) + " stages, filled by " + std::to_string(Blocks) + " blocks, " +
-                           std::to_string(iterations) + " iterations";
+  const std::string what = "ring of " + std::to_string(Stages) + " stages, filled by " + std::to_string(Blocks) +
+                           " blocks, " + std::to_string(iterations) + " iterations";
   std::vector<uint32_t> source(static_cast<size_t>(iterations * Config::words)), expected;
   for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<uint32_t>(i * 7 + 1);
   for (unsigned block = 0; block < clusters * Blocks; ++block)
     for (int k = 0; k < iterations; ++k)
-      for (int i = 0; i < Config::words; ++i) expected.push_back(source[static_cast<size_t>((k + 1) * Config::words - 1 - i)]);
+      for (int i = 0; i < Config::words; ++i)
+        expected.push_back(source[static_cast<size_t>((k + 1) * Config::words - 1 - i)]);
   DeviceBuffer in(source.size() * 4), out(expected.size() * 4);
   in.upload(source.data());
-  const Status status = launch(&ring_of_multicasts<Stages, Blocks>,
-                               LaunchShape{dim3(clusters * Blocks), dim3(Config::threads), sizeof(typename Config::Storage), Blocks},
-                               nullptr, iterations, in.as<uint32_t>(), out.as<uint32_t>());
+  const Status status =
+      launch(&ring_of_multicasts<Stages, Blocks>,
+             LaunchShape{dim3(clusters * Blocks), dim3(Config::threads), sizeof(typename Config::Storage), Blocks}, nullptr,
+             iterations, in.as<uint32_t>(), out.as<uint32_t>());
   if (!status) return what + ": " + status.message;
   wait(what);
   return compare_words(what, out, expected);

@@ -1,5 +1,5 @@
-// The ladder of copy/ on the simulated device: seeded crops under every schedule, rings of every length, every refusal, and the
-// portable kernel where there is no copy engine.
+// The ladder of copy/ on the simulated device: seeded crops under every schedule, rings of every length, every refusal, and
+// the portable kernel where there is no copy engine.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -57,12 +57,16 @@ TEST_F(Ladder, SeededCrops) {
       if (path == CropPath::tensor) {
         factors.count("kernel", kernel.name);
         factors.count("type", element_name(g.type));
-        factors.count("rows", g.origin.row < 0 && g.origin.row + g.rows > g.source_rows ? "past both ends"
+        factors.count("rows", g.origin.row < 0 && g.origin.row + g.rows > g.source_rows     ? "past both ends"
                               : g.origin.row + g.rows <= 0 || g.origin.row >= g.source_rows ? "outside"
-                              : g.origin.row < 0 ? "before" : g.origin.row + g.rows > g.source_rows ? "past the end" : "inside");
-        factors.count("columns", g.origin.col < 0 && g.origin.col + g.cols > g.source_cols ? "past both ends"
+                              : g.origin.row < 0                                            ? "before"
+                              : g.origin.row + g.rows > g.source_rows                       ? "past the end"
+                                                                                            : "inside");
+        factors.count("columns", g.origin.col < 0 && g.origin.col + g.cols > g.source_cols     ? "past both ends"
                                  : g.origin.col + g.cols <= 0 || g.origin.col >= g.source_cols ? "outside"
-                                 : g.origin.col < 0 ? "before" : g.origin.col + g.cols > g.source_cols ? "past the end" : "inside");
+                                 : g.origin.col < 0                                            ? "before"
+                                 : g.origin.col + g.cols > g.source_cols                       ? "past the end"
+                                                                                               : "inside");
         factors.count("mode", mode());
       }
       ++number, ++ran;
@@ -83,11 +87,16 @@ TEST_F(Ladder, SeededCrops) {
   EXPECT_EQ(factors.missing(), "") << "values that never occurred";
   const auto expect_launched = [&]<class T>(T) {
     const void* kernels[] = {
-        reinterpret_cast<const void*>(&copy_load_kernel<T, true>),       reinterpret_cast<const void*>(&copy_load_kernel<T, false>),
-        reinterpret_cast<const void*>(&copy_ring_kernel<T, 4, true>),    reinterpret_cast<const void*>(&copy_ring_kernel<T, 4, false>),
-        reinterpret_cast<const void*>(&copy_store_kernel<T>),            reinterpret_cast<const void*>(&copy_swizzle_kernel<T>),
-        reinterpret_cast<const void*>(&copy_cluster_kernel<T, 2, true>), reinterpret_cast<const void*>(&copy_cluster_kernel<T, 2, false>),
-        reinterpret_cast<const void*>(&copy_cluster_kernel<T, 4, true>), reinterpret_cast<const void*>(&copy_cluster_kernel<T, 4, false>),
+        reinterpret_cast<const void*>(&copy_load_kernel<T, true>),
+        reinterpret_cast<const void*>(&copy_load_kernel<T, false>),
+        reinterpret_cast<const void*>(&copy_ring_kernel<T, 4, true>),
+        reinterpret_cast<const void*>(&copy_ring_kernel<T, 4, false>),
+        reinterpret_cast<const void*>(&copy_store_kernel<T>),
+        reinterpret_cast<const void*>(&copy_swizzle_kernel<T>),
+        reinterpret_cast<const void*>(&copy_cluster_kernel<T, 2, true>),
+        reinterpret_cast<const void*>(&copy_cluster_kernel<T, 2, false>),
+        reinterpret_cast<const void*>(&copy_cluster_kernel<T, 4, true>),
+        reinterpret_cast<const void*>(&copy_cluster_kernel<T, 4, false>),
     };
     for (const void* kernel : kernels) EXPECT_TRUE(sim::launched_kernels().count(kernel)) << element_name(element_type<T>);
   };
@@ -106,7 +115,8 @@ TEST_F(Ladder, RingsOfEveryLength) {
         const CropKernel ring = {"copy_ring of " + std::to_string(stages), [](const CropArguments& g, CropPath& path) {
                                    return crop_ring_of(stages_now, g, &path, blocks_now);
                                  }};
-        ASSERT_EQ(run_crop(ring_case(tiles, blocks, ran % 2), guard(), ring), "") << mode() << ", " << tiles << " tiles, " << blocks << " blocks";
+        ASSERT_EQ(run_crop(ring_case(tiles, blocks, ran % 2), guard(), ring), "")
+            << mode() << ", " << tiles << " tiles, " << blocks << " blocks";
         ++ran;
       }
   std::printf("%d crops\n", ran);
@@ -157,7 +167,8 @@ TEST_F(Ladder, Limits) {
 TEST_F(Ladder, BoundedKernelBefore90) {
   sim::options().compute_capability = 80;
   for (const CropKernel& kernel : ladder())
-    for (const CropCase& x : tensor_crop_cases(kernel, thread_sanitizer() ? 2 : 40, 6, thread_sanitizer() ? 65 : INT64_MAX)) {
+    for (const CropCase& x :
+         tensor_crop_cases(kernel, thread_sanitizer() ? 2 : 40, 6, thread_sanitizer() ? 65 : INT64_MAX)) {
       use(3, 1);
       CropPath path = CropPath::tensor;
       ASSERT_EQ(run_crop(x, guard(), kernel, &path), "");
