@@ -283,8 +283,8 @@ inline void count_repack_factors(FactorCounts& f, const RepackCase& x, const std
 
 // ---- tiles, from another kernel ---------------------------------------------------------------------------------
 
-// Of a block's warps, some repack tiles while the others count in their own shared memory, at their own barrier. What the
-// group's shared memory holds is spoilt as soon as the tile is done.
+// Of a block's warps, some repack tiles while the others count in their own shared memory, at their own barrier. Between two
+// tiles the group's shared memory is left alone, or used for something else behind a barrier, as the contract has it.
 struct RepackGroupRequest {
   RepackOperand operand;
   RepackPlan plan;
@@ -310,9 +310,10 @@ __global__ void __launch_bounds__(Threads + RepackGroupBlock::others) repack_in_
     const RepackGroup group = {thread, 2, ptx::shared_address(bytes + Block::head)};
     for (uint32_t i = blockIdx.x; i < tiles; i += gridDim.x) {
       repack_tile<Size, Threads>(p.operand, p.plan, static_cast<uint32_t>((p.start + uint64_t{i} * p.step) % tiles), group);
+      if (i / gridDim.x % 2 == 0) continue;  // the next tile at once
+      ptx::bar_sync(2, Threads);
       auto* words = reinterpret_cast<uint32_t*>(bytes + Block::head);
       for (int w = thread; w < kRepackSharedBytes / 4; w += Threads) words[w] = 0xfffffff0u + i % 8;
-      ptx::bar_sync(2, Threads);
     }
     return;
   }
