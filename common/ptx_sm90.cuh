@@ -224,6 +224,7 @@ GROUT_DEVICE void cp_async_bulk_tensor_load_multicast(uint32_t shared, const Ten
 }
 
 // cp.async.bulk.tensor.{1,2,3}d.global.shared::cta.tile: in this thread's current bulk group. What is copied was fenced.
+// Coordinates are 0 or more: a store that starts before the tensor traps (illegal instruction, seen on sm_90).
 template <int Rank>
 GROUT_DEVICE void cp_async_bulk_tensor_store(const TensorMap& map, const int32_t (&c)[Rank], uint32_t shared GROUT_AT) {
   static_assert(Rank >= 1 && Rank <= 3, "tensor copies of 1 to 3 dimensions");

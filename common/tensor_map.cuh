@@ -7,10 +7,13 @@
 //   pitches  of dimensions 1 and 2: multiples of 16 bytes below 2^40
 //   overlap  none: a pitch is at least a row long, and the longer one of two at least a slice of the shorter; either may be
 //            the longer (heads beside one another in a row). A dimension of one element makes no slice
-//   box      1 to 256 elements each; dimension 0: a multiple of 16 bytes, and with a swizzle at most its span (32, 64, 128
+//   box      1 to 256 elements each; dimension 0: a multiple of 16 bytes, and with a swizzle exactly its span (32, 64, 128
 //            bytes); all of it at most 227 KB, the shared memory that a block can have
-//   start    of a copy in dimension 0: a multiple of 16 bytes, within int32 (`check_tensor_start`); in the others any int32
-// Overlap, the null base and the bytes of a box are rules of ours, the others the driver's. A box may exceed the extents.
+//   start    of a copy in dimension 0: a multiple of 16 bytes, within int32 (`check_tensor_start`); in the others any int32;
+//            of a store 0 or more in each
+// Overlap, the null base, the bytes of a box and its row of exactly a span are rules of ours, the others the driver's: it takes
+// rows shorter than the span, but the engine then leaves a gap behind each, so that the box is not dense (seen on sm_90). A box
+// may exceed the extents.
 #pragma once
 #include <cstdio>
 
@@ -107,9 +110,9 @@ inline Status check_tensor_map(const TensorMapArguments& a) {
   if (inner % 16 != 0)
     return refuse("a row of the box is " + number(inner) + " bytes",
                   "a multiple of 16 bytes (" + number(16 / bytes) + " elements)");
-  if (span != 0 && inner > span)
+  if (span != 0 && inner != span)
     return refuse("a row of the box is " + number(inner) + " bytes",
-                  "at most the " + number(span) + " bytes of the swizzle's span");
+                  "the " + number(span) + " bytes of the swizzle's span");
   int64_t box = bytes;
   for (int i = 0; i < a.rank; ++i) box *= a.box[i];
   if (box > kTensorBoxBytes)

@@ -41,8 +41,8 @@ template <int V> GROUT_DEVICE void keep_range(uint32_t (&words)[4], int first, i
 
 template <int Size> GROUT_DEVICE uint32_t load_element(uintptr_t address) {
   static_assert(Size == 2 || Size == 4, "elements of 2 or 4 bytes");
-  if constexpr (Size == 2) return __ldg(reinterpret_cast<const uint16_t*>(address));
-  else return __ldg(reinterpret_cast<const uint32_t*>(address));
+  if constexpr (Size == 2) return *reinterpret_cast<const uint16_t*>(address);
+  else return *reinterpret_cast<const uint32_t*>(address);
 }
 
 // Elements first <= i < last of the vector at `address`, zeros around them.

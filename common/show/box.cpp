@@ -79,7 +79,6 @@ Status show_box(const std::string& name, const BoxRequest& q, Shown& shown) {
                {}};
   memory.cells.assign(static_cast<size_t>(shown_lines), std::vector<Cell>(8));
   std::vector<std::vector<Row>> table;
-  int end = 0;  // behind the last chunk
   for (int row = 0; row < q.rows; ++row) {
     table.emplace_back();
     where.cells.emplace_back();
@@ -88,7 +87,6 @@ Status show_box(const std::string& name, const BoxRequest& q, Shown& shown) {
       table.back().push_back({text(line), text(column), text(byte)});
       where.cells.back().push_back({text(column) + " @ " + text(byte), chunk, chunks});
       if (line < shown_lines) memory.cells[line][column] = {"(" + text(row) + "," + text(chunk) + ")", chunk, chunks};
-      end = std::max(end, byte + 16);
     }
   }
 
@@ -99,9 +97,6 @@ Status show_box(const std::string& name, const BoxRequest& q, Shown& shown) {
              " bytes"};
   else
     notes = swizzle_picture(swizzle_span(q.swizzle));
-  if (end > bytes)
-    notes.push_back("the last line is not full and its chunks move behind the box's bytes: it takes " + text(end) +
-                    " bytes of shared memory");
   notes.push_back("worst bank conflict of reading one chunk of each of " + text(std::min(q.rows, 8)) +
                   " successive rows: " + text(ways) + (ways == 1 ? " way" : " ways") +
                   (q.swizzle == TensorSwizzle::none ? "" : "; without the swizzle " + text(unswizzled)));
@@ -116,7 +111,7 @@ Status show_box(const std::string& name, const BoxRequest& q, Shown& shown) {
            table,
            ", \"box\": [" + text(q.rows) + ", " + text(q.columns) + "], \"type\": " + quoted(element_name(q.type)) +
                ", \"swizzle\": " + quoted(swizzle_name(q.swizzle)) + ", \"bytes\": " + text(bytes) +
-               ", \"memory\": " + text(end) + ", \"alignment\": " + text(tensor_box_alignment(q.swizzle)) +
+               ", \"alignment\": " + text(tensor_box_alignment(q.swizzle)) +
                ", \"ways\": " + text(ways) + ", \"ways_unswizzled\": " + text(unswizzled)};
   return {};
 }

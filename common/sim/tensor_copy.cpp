@@ -38,8 +38,9 @@ const char* broken_rule(const TensorMap& map) {
   }
   const std::uint32_t row = map.box[0] * map.element_bytes;
   if (row % 16) return "a row of a box is a multiple of 16 bytes";
-  if (const unsigned bits = swizzle_bits(map.swizzle); bits && row > 16u << bits)
-    return "a row of a box is at most as long as the swizzle's span (32, 64 or 128 bytes)";
+  if (const unsigned bits = swizzle_bits(map.swizzle); bits && row != 16u << bits)
+    return "a row of a box is as long as the swizzle's span (32, 64 or 128 bytes): longer ones the driver refuses, behind shorter "
+           "ones the hardware leaves a gap";
   return nullptr;
 }
 
@@ -83,6 +84,12 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
     fail(self, Report::Kind::misuse, copy.where,
          text(copy.name, " of a box that starts at element ", coordinates[0], " of the fastest dimension, at byte ", first),
          "the start in the fastest dimension is a multiple of 16 bytes; elsewhere the hardware traps");
+  }
+  for (int d = 0; d < rank && !zeros; ++d) {
+    if (coordinates[d] >= 0) continue;
+    fail(self, Report::Kind::misuse, copy.where,
+         text(copy.name, " of a box that starts at ", coordinates[d], " in dimension ", d),
+         "a tensor store starts at coordinates of 0 or more; elsewhere the hardware traps. A load may start before the tensor");
   }
   std::int64_t box[3] = {1, 1, 1}, start[3] = {}, extent[3] = {1, 1, 1};
   for (int d = 0; d < rank; ++d) {

@@ -85,12 +85,14 @@ TEST_F(TensorMapTest, RowsOfTheBoxAsTheDriver) {
         TensorMapArguments a = legal(2);
         a.type = type, a.swizzle = swizzle, a.box[0] = columns, a.pitches[1] = 4096;
         const bool ours = static_cast<bool>(check_tensor_map(a));
-        EXPECT_EQ(static_cast<bool>(driver(a)), ours) << describe(a);
+        const auto bytes = columns * static_cast<int>(element_bytes(type));
+        const bool shorter = bytes > 0 && bytes % 16 == 0 && bytes < swizzle_span(swizzle);  // a rule of ours
+        EXPECT_EQ(static_cast<bool>(driver(a)), ours || shorter) << describe(a);
         accepted += ours;
       }
     }
   }
-  EXPECT_EQ(accepted, 2 * (32 + 2 + 4 + 8) + (64 + 2 + 4 + 8));
+  EXPECT_EQ(accepted, 2 * (32 + 3) + (64 + 3));
 }
 TEST_F(TensorMapTest, TheDriverRefusesItsOwnRules) {
   const auto expect = [](const char* what, int rank, const std::function<void(TensorMapArguments&)>& change) {
@@ -127,6 +129,7 @@ TEST_F(TensorMapTest, TheDriverEncodesRandomOnes) {
     for (int i = 0; i < a.rank; ++i) {
       a.extents[i] = up_to(random() % 2 ? 20 : k2To32);
       a.box[i] = static_cast<int>(i == 0 ? 4 * up_to(32) : up_to(random() % 2 ? 16 : 256));
+      if (i == 0 && a.swizzle != TensorSwizzle::none) a.box[i] = swizzle_span(a.swizzle) / static_cast<int>(element_bytes(a.type));
       if (i > 0) a.pitches[i] = 16 * up_to(random() % 2 ? 100 : k2To40 / 16 - 1);
     }
     if (!check_tensor_map(a)) continue;
@@ -136,8 +139,7 @@ TEST_F(TensorMapTest, TheDriverEncodesRandomOnes) {
   EXPECT_GT(accepted, cases(3000, 10));
 }
 
-// The cases of tests/host/tensor_map_test.cpp: slices beside one another, rows narrower than the swizzle's span, boxes whose
-// last line is not full, starts outside.
+// The cases of tests/host/tensor_map_test.cpp: slices beside one another, boxes whose last line is not full, starts outside.
 TEST_F(TensorMapTest, TheEngineLoadsWhatIsAccepted) {
   std::mt19937 random(9);
   std::vector<uint8_t> memory(kTensorLoadMemory);

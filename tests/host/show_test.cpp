@@ -344,7 +344,7 @@ TEST(ShowJson, Boxes) {
   for (const char* type : {"bf16", "f16", "f32"}) {
     for (const int64_t span : {0, 32, 64, 128}) {
       for (const int64_t row_bytes : {16, 32, 64, 128, 256, 512}) {
-        if (span != 0 && row_bytes > span) continue;
+        if (span != 0 && row_bytes != span) continue;
         for (const int64_t rows : {1, 2, 7, 8, 9, 64}) {
           const int64_t columns = row_bytes / (std::string(type) == "f32" ? 4 : 2), chunks = row_bytes / 16;
           const std::string swizzle = span ? std::to_string(span) + "B" : "none";
@@ -361,7 +361,6 @@ TEST(ShowJson, Boxes) {
           EXPECT_EQ(json["alignment"].integer(), std::max<int64_t>(128, 8 * span));
           ASSERT_EQ(json["table"].list().size(), static_cast<size_t>(rows));
           std::set<int64_t> places;
-          int64_t end = 0;
           for (int64_t row = 0; row < rows; ++row) {
             ASSERT_EQ(json["table"][static_cast<size_t>(row)].list().size(), static_cast<size_t>(chunks));
             std::set<int64_t> in_row;
@@ -372,15 +371,10 @@ TEST(ShowJson, Boxes) {
                         (Integers{byte / 128, byte / 16 % 8, byte}));
               places.insert(byte);
               in_row.insert(byte / row_bytes);
-              end = std::max(end, byte + 16);
             }
-            // Rows of the whole span, and unswizzled ones, keep their chunks.
-            if (span == 0 || row_bytes == span) {
-              EXPECT_EQ(in_row, std::set<int64_t>{row});
-            }
+            EXPECT_EQ(in_row, std::set<int64_t>{row});  // rows keep their chunks
           }
           EXPECT_EQ(places.size(), static_cast<size_t>(rows * chunks));
-          EXPECT_EQ(json["memory"].integer(), end);
         }
       }
     }
@@ -400,9 +394,6 @@ TEST(ShowJson, BankConflictsOfBoxes) {  // rows of b bytes, unswizzled: b / 16 c
   EXPECT_EQ(ways("box.8x24.bf16.none"), (Integers{1, 1}));  // rows of 48 bytes: columns 0 3 6 1 4 7 2 5
   EXPECT_EQ(ways("box.8x48.bf16.none"), (Integers{2, 2}));  // rows of 96 bytes: columns 0 6 4 2 0 6 4 2
   EXPECT_EQ(ways("box.5x64.bf16.128B"), (Integers{1, 5}));
-  // Rows of 16 bytes in a pattern of 128: row 8 lies in column 0 XOR 1, below row 1.
-  EXPECT_EQ(ways("box.8x8.bf16.128B"), (Integers{1, 1}));
-  EXPECT_EQ(ways("box.9x8.bf16.128B"), (Integers{2, 1}));
   EXPECT_EQ(ways("box.1x64.bf16.none"), (Integers{1, 1}));
   EXPECT_EQ(ways("box.8x8.bf16.none"), (Integers{1, 1}));
 }
@@ -410,8 +401,7 @@ TEST(ShowJson, BankConflictsOfBoxes) {  // rows of b bytes, unswizzled: b / 16 c
 TEST(ShowJson, BoxesAsTheEngineCopies) {
   sim::options().compute_capability = 90;
   for (const auto& [name, swizzle] : {std::pair{"box.16x64.bf16.128B", TensorSwizzle::b128},
-                                      {"box.16x32.bf16.128B", TensorSwizzle::b128},
-                                      {"box.32x16.f16.64B", TensorSwizzle::b64},
+                                      {"box.32x32.f16.64B", TensorSwizzle::b64},
                                       {"box.16x32.bf16.64B", TensorSwizzle::b64},
                                       {"box.8x16.bf16.32B", TensorSwizzle::b32},
                                       {"box.5x96.bf16.none", TensorSwizzle::none}}) {
@@ -527,12 +517,6 @@ line \ column |     0     1     2     3     4     5     6     7
             0 | (0,0) (0,1) (0,2) (0,3) (1,0) (1,1) (1,2) (1,3)
             1 | (2,1) (2,0) (2,3) (2,2) (3,1) (3,0) (3,3) (3,2)
 )");
-  // Nine rows of 64 bytes in a pattern of 128: row 8 is half of line 4, whose chunks move four columns on.
-  const std::string narrow = show({"box.9x32.bf16.128B"}).out;
-  EXPECT_NE(narrow.find("576 bytes"), std::string::npos) << narrow;
-  EXPECT_NE(narrow.find("it takes 640 bytes of shared memory\n"), std::string::npos) << narrow;
-  EXPECT_NE(narrow.find("          8 | 4 @ 576 5 @ 592 6 @ 608 7 @ 624\n"), std::string::npos) << narrow;
-  EXPECT_EQ(show({"box.8x32.bf16.128B"}).out.find("it takes"), std::string::npos);
 }
 TEST(ShowText, ElementsNameTheirLane) {
   const std::string out = show({"mma.m16n8k16.c"}).out;

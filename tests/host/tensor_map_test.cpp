@@ -228,8 +228,8 @@ TEST(TensorMap, RowsOfTheBox) {
         if (bytes % 16 != 0)
           expect_refused(
               a, {is, "a multiple of 16 bytes (" + std::string(type == ElementType::f32 ? "4" : "8") + " elements)"});
-        else if (bytes > span)
-          expect_refused(a, {is, "at most the " + std::to_string(span) + " bytes of the swizzle's span"});
+        else if (swizzle != TensorSwizzle::none && bytes != span)
+          expect_refused(a, {is, "the " + std::to_string(span) + " bytes of the swizzle's span"});
         else
           expect_accepted(a);
       }
@@ -363,7 +363,7 @@ TEST(TensorMap, WhatIsAcceptedIsLoaded) {
   std::mt19937 random(9);
   std::vector<uint8_t> memory(test::kTensorLoadMemory);
   for (uint8_t& byte : memory) byte = static_cast<uint8_t>(1 + random() % 255);
-  int loaded[4] = {}, beside = 0, past_the_end = 0;
+  int loaded[4] = {}, beside = 0;
   for (const auto& [a, start] : test::tensor_load_cases(4000, memory.data())) {
     SCOPED_TRACE(describe(a));
     TensorMap map;
@@ -377,12 +377,9 @@ TEST(TensorMap, WhatIsAcceptedIsLoaded) {
     ASSERT_EQ(found, expected);
     ++loaded[a.rank];
     beside += a.rank == 3 && a.extents[1] > 1 && a.extents[2] > 1 && a.pitches[2] < a.pitches[1];
-    past_the_end +=
-        static_cast<size_t>(test::box_bytes(a)) < expected.size() && expected.back() != test::kTensorLoadGuard;
   }
   for (int rank = 1; rank <= 3; ++rank) EXPECT_GT(loaded[rank], 100);
   EXPECT_GT(beside, 20);
-  EXPECT_GT(past_the_end, 20);
 }
 TEST(TensorMap, TheLargestIsRepresented) {
   TensorMapArguments a = legal(3);

@@ -311,7 +311,6 @@ __global__ void __launch_bounds__(Threads + RepackGroupBlock::others) repack_in_
     for (uint32_t i = blockIdx.x; i < tiles; i += gridDim.x) {
       repack_tile<Size, Threads>(p.operand, p.plan, static_cast<uint32_t>((p.start + uint64_t{i} * p.step) % tiles), group);
       if (i / gridDim.x % 2 == 0) continue;  // the next tile at once
-      ptx::bar_sync(2, Threads);
       auto* words = reinterpret_cast<uint32_t*>(bytes + Block::head);
       for (int w = thread; w < kRepackSharedBytes / 4; w += Threads) words[w] = 0xfffffff0u + i % 8;
     }

@@ -103,7 +103,9 @@ inline std::vector<TensorLoadCase> tensor_load_cases(int tries, const void* base
     const int vector = a.type == ElementType::f32 ? 4 : 8;
     for (int d = 0; d < a.rank; ++d) {
       a.extents[d] = up_to(d == 0 ? 40 : 9);
-      a.box[d] = d == 0 ? vector * up_to(random() % 2 ? 8 : 4) : up_to(9);
+      a.box[d] = d > 0                              ? up_to(9)
+                 : a.swizzle == TensorSwizzle::none ? vector * up_to(random() % 2 ? 8 : 4)
+                                                    : vector * swizzle_span(a.swizzle) / 16;
       if (d > 0) a.pitches[d] = 16 * up_to(random() % 2 ? 12 : 100);
       c.start[d] = d == 0 ? vector * (up_to(5) - 3) : up_to(14) - 5;
     }

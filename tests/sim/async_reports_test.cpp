@@ -48,6 +48,7 @@ enum class Wrong {
   box_64,
   box_outside,
   store_start_column,
+  store_before,
 };
 
 struct WrongStorage {
@@ -185,6 +186,9 @@ __global__ void misuse(Wrong wrong, const __grid_constant__ TensorMap map, const
     case Wrong::store_start_column:
       ptx::cp_async_bulk_tensor_store(map, {-4, 0}, data);
       break;
+    case Wrong::store_before:
+      ptx::cp_async_bulk_tensor_store(map, {0, -2}, data);
+      break;
     default:
       load(data, in, 16), ptx::mbarrier_inval(barrier), ptx::mbarrier_init(barrier, 1);
       break;
@@ -238,6 +242,7 @@ TEST_F(AsyncTest, MisuseIsReported) {
       {Wrong::to_cluster_alone, "cp.async.bulk.shared::cluster.shared::cta in a launch without clusters"},
       {Wrong::start_column, tensor + " of a box that starts at element 3 of the fastest dimension, at byte 6"},
       {Wrong::store_start_column, "cp.async.bulk.tensor.global.shared::cta of a box that starts at element -4"},
+      {Wrong::store_before, "cp.async.bulk.tensor.global.shared::cta of a box that starts at -2 in dimension 1"},
       {Wrong::rank, tensor + " of 1 dimensions with a tensor map of 2"},
       {Wrong::box_64, tensor + " of a box at shared offset 64, which is not a multiple of 128"},
       {Wrong::box_outside, tensor + " at shared offset 1024, 1280 bytes, of the block's 2064"},
@@ -429,7 +434,7 @@ TEST_F(AsyncTest, MapsThatCannotBeEncodedAreReported) {
          "Rule: the longer of two pitches is at least a slice of the shorter one long");
   expect([](auto& m) { m.box[0] = 20; }, "Rule: a row of a box is a multiple of 16 bytes");
   expect([](auto& m) { m.swizzle = sim::TensorMap::Swizzle::b64; },
-         "Rule: a row of a box is at most as long as the swizzle's span");
+         "Rule: a row of a box is as long as the swizzle's span");
   expect([](auto& m) { m.swizzle = static_cast<sim::TensorMap::Swizzle>(9); },
          "Rule: the swizzle is none, 32, 64 or 128 bytes");
 }

@@ -192,7 +192,7 @@ std::vector<TensorCase> tensor_cases() {
           cases.push_back({3, bytes, swizzle, {row + 5, 7, 4}, {row, 3, 5}, 2, {x, y, y == 3 ? -1 : y / 2}});
         }
       }
-      cases.push_back({2, bytes, swizzle, {2 * row + 1, 40, 1}, {step, 37, 1}, 0, {step, 2, 0}});  // rows of one chunk
+      if (swizzle == Swizzle::none) cases.push_back({2, bytes, swizzle, {2 * row + 1, 40, 1}, {step, 37, 1}, 0, {step, 2, 0}});
     }
   }
   return cases;
@@ -270,6 +270,7 @@ TEST_F(AsyncTest, TensorStoresWriteWholeUnitsOfRowsAndNothingElse) {
     sim::options().asynchrony = asynchrony;
     for (size_t i = 0; i < cases.size(); i += step) {
       const TensorCase& c = cases[i];
+      if (std::any_of(c.start, c.start + 3, [](int start) { return start < 0; })) continue;  // async_reports_test.cpp
       sim::TensorMap map = map_of(c, nullptr);
       DeviceBuffer out((span_of(map) + 15) / 16 * 16);
       map.base = out.as<unsigned char>();
