@@ -113,7 +113,7 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
   }
   copy.bytes = std::uint32_t(bytes);
 
-  std::uint32_t place = offset, end = offset;
+  std::uint32_t place = offset;
   for (std::int64_t z = 0; z < box[2]; ++z) {
     for (std::int64_t y = 0; y < box[1]; ++y) {
       const std::int64_t at[3] = {start[0], start[1] + y, start[2] + z};
@@ -124,18 +124,11 @@ void add_box(Thread& self, Copy& copy, const TensorMap& map, const std::int32_t*
         const std::int64_t left = outside || x < 0 ? 0 : extent[0] * element - x;
         const auto valid = std::uint32_t(std::clamp<std::int64_t>(left, 0, kChunk));
         const std::uint32_t to = swizzled(place, bits);
-        end = std::max(end, to + kChunk);
         // A store writes the whole unit in which the row ends, as the hardware was seen to do.
         if (valid) add(copy.pieces, {to, zeros ? valid : kChunk, begin_of_row + x});
         if (zeros) add(copy.pieces, {to + valid, kChunk - valid, nullptr});
       }
     }
-  }
-  if (end > self.block->shared_bytes) {
-    fail(self, Report::Kind::out_of_bounds, copy.where,
-         text(copy.name, " of a box whose swizzle reaches to shared offset ", end, " of the block's ",
-              self.block->shared_bytes),
-         "a box lies inside the block's dynamic shared memory, with its last rows' swizzle too");
   }
   check_global(self, copy);
 }

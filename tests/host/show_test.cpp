@@ -678,7 +678,7 @@ TEST(Show, RefusesWithOneSentence) {
   expect_refused({"ring.3", "--ld", "5"}, {"copy plans", "ring.3"});
   // What no tensor map can have, in the words of check_tensor_map.
   expect_refused({"box.8x64.bf16.64B"},
-                 {"tensor map: a row of the box is 128 bytes", "at most the 64 bytes", "box 64 x 8, swizzle 64B"});
+                 {"tensor map: a row of the box is 128 bytes", "the 64 bytes of the swizzle's span", "box 64 x 8, swizzle 64B"});
   expect_refused({"box.8x12.bf16.none"}, {"tensor map: a row of the box is 24 bytes", "a multiple of 16 bytes"});
   expect_refused({"box.257x8.bf16.none"}, {"tensor map: the box of dimension 1 is 257", "1 to 256"});
   expect_refused({"box.8x264.bf16.none"}, {"tensor map: the box of dimension 0 is 264", "1 to 256"});

@@ -313,6 +313,7 @@ __global__ void __launch_bounds__(Threads + RepackGroupBlock::others) repack_in_
       if (i / gridDim.x % 2 == 0) continue;  // the next tile at once
       auto* words = reinterpret_cast<uint32_t*>(bytes + Block::head);
       for (int w = thread; w < kRepackSharedBytes / 4; w += Threads) words[w] = 0xfffffff0u + i % 8;
+      ptx::bar_sync(2, Threads);  // the memory is free again
     }
     return;
   }
