@@ -79,13 +79,13 @@ def random_table(evidence):
 
 COPY_LINE = re.compile(
     rf"(\w+(?: \w+)?)\s+(\d+x\d+ .*?)\s+{NUMBER} us\s+{NUMBER} GB/s \| cudaMemcpy\s+{NUMBER} us\s+{NUMBER} GB/s \| "
-    rf"{NUMBER}x \[{NUMBER}, {NUMBER}\] \| launch {NUMBER} us"
+    rf"{NUMBER}x \[{NUMBER}, {NUMBER}\]"
 )
 
 
 def copies(evidence):
     """{(kernel, what): figures} from the lines of bench_copy."""
-    names = ("us", "rate", "memcpy_us", "memcpy_rate", "ratio", "low", "high", "launch_us")
+    names = ("us", "rate", "memcpy_us", "memcpy_rate", "ratio", "low", "high")
     found = {}
     for match in filter(None, map(COPY_LINE.match, evidence.read_text().splitlines())):
         found[match.group(1), match.group(2)] = dict(zip(names, map(float, match.groups()[2:])))
