@@ -38,7 +38,6 @@ template <class T> void append(std::vector<ReachableKernel>& all) {
       for (const auto& v : detail::gemm_mma_variants<T>(trans_a, trans_b))
         all.push_back({reinterpret_cast<const void*>(v.kernel), element_type<T>, trans_a, trans_b,
                        gemm_path_name(v.path), v.tile_m, v.tile_n});
-  all.push_back({reinterpret_cast<const void*>(&repack_kernel<sizeof(T)>), element_type<T>, false, false, "repack", 325, 325});
 }
 }  // namespace
 
@@ -46,6 +45,7 @@ std::vector<ReachableKernel> reachable_gemm_kernels() {
   std::vector<ReachableKernel> all;
   append<bf16>(all);
   append<f16>(all);
+  all.push_back({reinterpret_cast<const void*>(&repack_kernel<2>), ElementType::bf16, false, false, "repack", 325, 325});
   return all;
 }
 
