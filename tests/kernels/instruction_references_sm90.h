@@ -159,7 +159,7 @@ inline Case bulk_copies_to_cluster_case(unsigned cluster) {
     for (unsigned round = 0; round < 3; ++round) {
       const unsigned before = block / cluster * cluster + (block + cluster - 1) % cluster;
       for (unsigned i = 0; i < 256; ++i)
-        c.expected.push_back(i < bytes[round] / 4 ? data[((round < 2 ? before : block) * 3 + round) * 256 + i]
+        c.expected.push_back(i < bytes[round] / 4 ? data[(before * 3 + round) * 256 + i]
                                                   : kUntouched);
     }
   return c;

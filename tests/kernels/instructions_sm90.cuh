@@ -212,8 +212,8 @@ static __global__ void bulk_loads_multicast(const uint32_t* in, uint32_t* out) {
 }
 
 // Clusters of blocks of 64 threads, 3 rounds. In: bytes of each round, one word unused; 256 words a block and round.
-// Each block sends the first bytes of its words to the rank behind it, in the last round to itself, by its own
-// addresses. Out of each block and round: 256 words, received or untouched.
+// Each block sends the first bytes of its words to the rank behind it. Out of each block and round: 256 words, received
+// or untouched.
 static __global__ void bulk_copies_to_cluster(const uint32_t* in, uint32_t* out) {
   struct Shared {
     uint32_t source[256], image[256];
@@ -230,8 +230,8 @@ static __global__ void bulk_copies_to_cluster(const uint32_t* in, uint32_t* out)
     if (threadIdx.x == 0) {
       const uint32_t to = (rank + 1) % size;
       ptx::mbarrier_arrive_expect_tx(barrier, in[round]);
-      ptx::cp_async_bulk_to_cluster(round < 2 ? ptx::mapa(image, to) : image, ptx::shared_address(shared.source),
-                                    in[round], round < 2 ? ptx::mapa(barrier, to) : barrier);
+      ptx::cp_async_bulk_to_cluster(ptx::mapa(image, to), ptx::shared_address(shared.source), in[round],
+                                    ptx::mapa(barrier, to));
     }
     completes(barrier, round & 1);
     copy_words(out + (blockIdx.x * 3 + round) * 256, shared.image, 256);
