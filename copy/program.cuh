@@ -27,7 +27,8 @@ inline Comparison check_crop(const HostMatrix& source, const HostMatrix& got, co
   Comparison result;
   std::vector<unsigned char> expected = before.bytes;
   const size_t size = element_bytes(got.layout.type);
-  for (int64_t r = 0; r < got.layout.rows; ++r) {
+  const int64_t rows = got.layout.cols > 0 ? got.layout.rows : 0;
+  for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < got.layout.cols; ++c, ++result.elements) {
       const int64_t row = r + origin.row, col = c + origin.col;
       const bool inside = row >= 0 && col >= 0 && row < source.layout.rows && col < source.layout.cols;
