@@ -63,11 +63,12 @@ inline constexpr int kRepackLines = 128;            // columns of a transposed t
 // Cuts an operand of `size`-byte elements into tiles. Host, or device.
 GROUT_HD RepackPlan repack_plan(const RepackOperand& o, int size) {
   RepackPlan plan;
-  const auto magnitude = [](int64_t stride) { return stride < 0 ? -stride : stride; };
+  const auto magnitude = [](int64_t stride) { return stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride); };
   const bool by_columns = magnitude(o.row_stride) < magnitude(o.col_stride) && o.rows > 1;
   if (o.col_stride == 1 || o.cols == 1) plan.mode = RepackMode::rows;
   else if (o.row_stride == 1) plan.mode = RepackMode::transposed;
   else plan.mode = by_columns ? RepackMode::elements_transposed : RepackMode::elements;
+  if (o.rows == 0 || o.ld == 0 || o.batch == 0) return plan;  // the other extents may be anything
   const int64_t vectors = o.ld * size / 16;
   if (plan.mode == RepackMode::transposed || plan.mode == RepackMode::elements_transposed) {
     plan.tile_rows = 128 / size;
@@ -97,12 +98,13 @@ struct RepackGroup {
 
 namespace detail {
 
-// One tile, once: all that needs 64 bits, but for its vectors' addresses.
+// One tile, once: all that needs 64 bits, but for its vectors' addresses. Addresses and source strides are unsigned: those of what
+// does not exist may wrap, since a stride that is never used may be anything.
 struct RepackTile {
   uintptr_t source;              // of its first element
   unsigned char* copy;           // of its first vector
-  int64_t row_bytes, col_bytes;  // source strides
-  int64_t pitch;                 // of the copy, bytes
+  uintptr_t row_bytes, col_bytes;  // source strides
+  int64_t pitch;                   // of the copy, bytes
   uintptr_t begin, end;          // of the matrix: its first valid byte, and behind its last
   int rows, vectors, cols;       // that exist of it: rows, vectors of the copy, columns of the source
   bool inside;                   // the tile is full, and for vectors: all words around them lie in begin .. end
@@ -110,25 +112,25 @@ struct RepackTile {
 template <int Size> GROUT_HD RepackTile repack_tile_at(const RepackOperand& o, const RepackPlan& plan, uint32_t tile) {
   constexpr int kElements = 16 / Size;
   const auto part = [](int64_t left, int extent) { return left < extent ? (left < 0 ? 0 : static_cast<int>(left)) : extent; };
-  const auto bytes = [](int64_t elements) { return static_cast<uintptr_t>(elements * Size); };
+  const auto bytes = [](int64_t elements) { return static_cast<uintptr_t>(elements) * Size; };
   const uint32_t batch = tile / plan.per_batch, in_batch = tile % plan.per_batch;
   const int64_t row = int64_t{in_batch / plan.across} * plan.tile_rows, vector = int64_t{in_batch % plan.across} * plan.tile_vectors;
-  const uintptr_t origin = reinterpret_cast<uintptr_t>(o.source) + bytes(batch * o.source_batch_stride);
+  const uintptr_t origin = reinterpret_cast<uintptr_t>(o.source) + batch * bytes(o.source_batch_stride);
   RepackTile t;
-  t.source = origin + bytes(row * o.row_stride + vector * kElements * o.col_stride);
-  t.row_bytes = o.row_stride * Size, t.col_bytes = o.col_stride * Size, t.pitch = o.ld * Size;
+  t.row_bytes = bytes(o.row_stride), t.col_bytes = bytes(o.col_stride), t.pitch = o.ld * Size;
+  t.source = origin + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(vector * kElements) * t.col_bytes;
   t.copy = static_cast<unsigned char*>(o.copy) + batch * o.copy_batch_stride * Size + row * t.pitch + vector * 16;
   t.rows = part(o.rows - row, plan.tile_rows);
   t.vectors = part(o.ld / kElements - vector, plan.tile_vectors);
   t.cols = part(o.cols - vector * kElements, plan.tile_vectors * kElements);
-  int64_t low = 0, high = 0;
-  (o.row_stride < 0 ? low : high) += (o.rows - 1) * o.row_stride;
-  (o.col_stride < 0 ? low : high) += (o.cols - 1) * o.col_stride;
-  t.begin = origin + bytes(low), t.end = origin + bytes(high + 1);
+  t.begin = t.end = origin;
+  (o.row_stride < 0 ? t.begin : t.end) += static_cast<uintptr_t>(o.rows - 1) * t.row_bytes;
+  (o.col_stride < 0 ? t.begin : t.end) += static_cast<uintptr_t>(o.cols - 1) * t.col_bytes;
+  t.end += Size;
   t.inside = t.rows == plan.tile_rows && t.cols == plan.tile_vectors * kElements;
   // The lines of vectors (rows, or columns where those are contiguous) step by one stride: the outermost reach farthest.
   const bool by_rows = plan.mode == RepackMode::rows;
-  const uintptr_t first = t.source, last = t.source + static_cast<uintptr_t>(by_rows ? (plan.tile_rows - 1) * t.row_bytes : (kRepackLines - 1) * t.col_bytes);
+  const uintptr_t first = t.source, last = t.source + (by_rows ? static_cast<uintptr_t>(plan.tile_rows - 1) * t.row_bytes : (kRepackLines - 1) * t.col_bytes);
   const uintptr_t length = by_rows ? static_cast<uintptr_t>(plan.tile_vectors) * 16 : 128;
   const uintptr_t lowest = first < last ? first : last, highest = (first < last ? last : first) + length - 16;
   if (by_rows || plan.mode == RepackMode::transposed)
@@ -178,7 +180,7 @@ GROUT_DEVICE void repack_rows(const RepackTile& t, const RepackPlan& plan, int t
 #pragma unroll
     for (int i = 0; i < kRepackInFlight; ++i) {
       const int row = (first + i * 32) >> plan.width_log2, vector = (first + i * 32) & (plan.tile_vectors - 1);
-      repack_load<Size>(v[i], t, t.source + static_cast<uintptr_t>(row * t.row_bytes + vector * 16),
+      repack_load<Size>(v[i], t, t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(vector * 16),
                         row < t.rows ? t.cols - vector * kElements : 0 GROUT_HERE);
     }
 #pragma unroll
@@ -203,12 +205,12 @@ GROUT_DEVICE void repack_elements(const RepackTile& t, const RepackPlan& plan, i
 #pragma unroll
     for (int i = 0; i < kRepackWordsInFlight; ++i) {
       const int row = (first + i * 32) >> (plan.width_log2 + 2), col = ((first + i * 32) & (words - 1)) * kPerWord;
-      const uintptr_t address = t.source + static_cast<uintptr_t>(row * t.row_bytes + col * t.col_bytes);
+      const uintptr_t address = t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(col) * t.col_bytes;
       word[i] = 0;
 #pragma unroll
       for (int e = 0; e < kPerWord; ++e)
         if (t.inside || (row < t.rows && col + e < t.cols))
-          word[i] |= load_element<Size>(address + static_cast<uintptr_t>(e * t.col_bytes)) << (16 * e);
+          word[i] |= load_element<Size>(address + static_cast<uintptr_t>(e) * t.col_bytes) << (16 * e);
     }
 #pragma unroll
     for (int i = 0; i < kRepackWordsInFlight; ++i) {
@@ -229,7 +231,7 @@ GROUT_DEVICE void repack_vectors_to_lines(const RepackTile& t, const RepackGroup
 #pragma unroll
     for (int i = 0; i < kRepackInFlight; ++i) {
       const int line = (base + i * Threads + group.thread) / 8, chunk = group.thread % 8;
-      repack_load<Size>(v[i], t, t.source + static_cast<uintptr_t>(line * t.col_bytes + chunk * 16),
+      repack_load<Size>(v[i], t, t.source + static_cast<uintptr_t>(line) * t.col_bytes + static_cast<uintptr_t>(chunk * 16),
                         line < t.cols ? t.rows - chunk * kElements : 0 GROUT_HERE);
     }
 #pragma unroll
@@ -249,12 +251,12 @@ GROUT_DEVICE void repack_elements_to_lines(const RepackTile& t, const RepackGrou
 #pragma unroll
     for (int i = 0; i < kRepackWordsInFlight; ++i) {
       const int line = (base + i * Threads + group.thread) / 32, row = group.thread % 32 * kPerWord;
-      const uintptr_t address = t.source + static_cast<uintptr_t>(row * t.row_bytes + line * t.col_bytes);
+      const uintptr_t address = t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(line) * t.col_bytes;
       word[i] = 0;
 #pragma unroll
       for (int e = 0; e < kPerWord; ++e)
         if (t.inside || (line < t.cols && row + e < t.rows))
-          word[i] |= load_element<Size>(address + static_cast<uintptr_t>(e * t.row_bytes)) << (16 * e);
+          word[i] |= load_element<Size>(address + static_cast<uintptr_t>(e) * t.row_bytes) << (16 * e);
     }
 #pragma unroll
     for (int i = 0; i < kRepackWordsInFlight; ++i) {

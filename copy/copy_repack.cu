@@ -20,7 +20,8 @@ Comparison check_repack(const HostMatrix& source, int64_t stride, const HostMatr
   // The stored element that copy element (r, c) comes from: along its stored row, every |stride|-th, from the end if negative.
   const int64_t along = source.layout.transposed ? copy.layout.rows : cols;
   const auto place = [&](int64_t i) { return stride < 0 ? (along - 1 - i) * -stride : i * stride; };
-  for (int64_t r = 0; r < copy.layout.rows; ++r)
+  const int64_t rows = copy.layout.cols > 0 ? copy.layout.rows : 0;
+  for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < copy.layout.cols; ++c, ++result.elements) {
       uint32_t expected = 0, got = 0;
       if (c < cols) {
@@ -36,7 +37,9 @@ Comparison check_repack(const HostMatrix& source, int64_t stride, const HostMatr
 
 int run(int argc, char** argv) {
   Args args(argc, argv, "Repack: copies a matrix of any pitch, element stride and majorness to one with aligned, padded rows.", {"transpose"});
-  const int64_t rows = args.positional("ROWS", "rows of the copy"), cols = args.positional("COLS", "columns of the copy that are not padding");
+  constexpr int64_t kMost = int64_t{1} << 44;  // bytes of a copy that repack makes; times any stride it fits 64 bits
+  const int64_t rows = args.positional("ROWS", "rows of the copy", {}, 0, kMost),
+                cols = args.positional("COLS", "columns of the copy that are not padding", {}, 0, kMost);
   const bool transpose = args.flag("transpose", "the source is stored by columns");
   const int64_t stride = args.integer("stride", "elements between neighbours of a stored row; negative: stored backwards, 0: all the same", 1, -1024, 1024);
   const int64_t along = transpose ? rows : cols;

@@ -74,7 +74,8 @@ template <int Size> GROUT_HD CropStretch crop_stretch(const CropStreamParameters
   const int64_t col = skip / Size;  // of element 0 in the rectangle; before 0 where the row begins inside a vector
   CropStretch s;
   s.destination = to + static_cast<uintptr_t>(skip);
-  s.source = p.source + static_cast<uintptr_t>((source_row * p.row_stride + p.origin.col) * Size + skip);
+  s.source = p.source + static_cast<uintptr_t>(source_row) * static_cast<uintptr_t>(p.row_stride) * Size +
+             static_cast<uintptr_t>(p.origin.col) * Size + static_cast<uintptr_t>(skip);  // may wrap where nothing exists
   s.out_begin = detail::clamp_to_vector(-col, kElements), s.out_end = detail::clamp_to_vector(p.cols - col, kElements);
   const bool exists = source_row >= 0 && source_row < p.source_rows;
   const int begin = detail::clamp_to_vector(-p.origin.col - col, kElements);

@@ -30,6 +30,12 @@ inline CropArguments crop_transposed(CropArguments g) {
   return g;
 }
 
+// What the checks of that crop say, for whoever gave the other.
+inline Status crop_of_transposed(Status status) {
+  if (!status) status.message += " (said of the transposed source and its rectangle)";
+  return status;
+}
+
 // How the source is read: in vectors by all threads, or in boxes by the copy engine.
 enum class CropPath { bounded, tensor, stream };
 constexpr const char* crop_path_name(CropPath path) {

@@ -87,10 +87,7 @@ template <class Launch>
 Status crop_by_tensor(const CropRung& rung, const CropArguments& g, cudaStream_t stream, CropPath* path,
                       const Launch& launch) {
   const CropArguments portable = rung.transposes ? crop_transposed(g) : g;
-  if (Status status = crop_check(portable); !status) {
-    if (rung.transposes) status.message += " (said of the transposed source and its rectangle)";
-    return status;
-  }
+  if (Status status = crop_check(portable); !status) return rung.transposes ? crop_of_transposed(status) : status;
   if (g.rows == 0 || g.cols == 0) return {};
   if (Status status = crop_check_tensor(rung, g); !status) return status;
   DeviceInfo device;

@@ -27,7 +27,8 @@ inline Comparison check_crop(const HostMatrix& source, const HostMatrix& got, co
   Comparison result;
   std::vector<unsigned char> expected = before.bytes;
   const size_t size = element_bytes(got.layout.type);
-  for (int64_t r = 0; r < got.layout.rows; ++r) {
+  const int64_t rows = got.layout.cols > 0 ? got.layout.rows : 0;
+  for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < got.layout.cols; ++c, ++result.elements) {
       const int64_t row = r + origin.row, col = c + origin.col;
       const bool inside = row >= 0 && col >= 0 && row < source.layout.rows && col < source.layout.cols;
@@ -73,7 +74,8 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
                   .rows = tile.first,
                   .cols = tile.second,
                   .ld = out_ld};
-  if (const Status status = crop_check_extents(program.transposes ? crop_transposed(g) : g); !status) {
+  if (const Status status = program.transposes ? crop_of_transposed(crop_check_extents(crop_transposed(g))) : crop_check_extents(g);
+      !status) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);
   }

@@ -10,6 +10,7 @@ std::vector<std::string> parts_of(const std::string& name) {
   std::istringstream in(name);
   std::vector<std::string> parts;
   for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
+  if (name.ends_with('.')) parts.emplace_back();
   return parts;
 }
 

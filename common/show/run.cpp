@@ -93,6 +93,13 @@ int run(int argc, const char* const* argv) {
     shown = show_ring(name, stages, iterations);
   } else if (is_box) {
     if (const Status status = show_box(name, box, shown); !status) return refuse(name + ": " + status.message);
+  } else if (name.starts_with("copy.")) {
+    return refuse(name + " is no copy plan: " + kCopyForm + " is accepted, R, C and THREADS 1 or more, TYPE bf16, f16 or f32");
+  } else if (name.starts_with("ring.")) {
+    return refuse(name + " is no ring: " + kRingForm + " is accepted, STAGES 1 to " + text(kRingStages));
+  } else if (name.starts_with("box.")) {
+    return refuse(name + " is no box: " + kBoxForm +
+                  " is accepted, R and C 1 to 256, TYPE bf16, f16 or f32, SWIZZLE none, 32B, 64B or 128B");
   } else {
     std::vector<std::string> names;
     for (const Entry& e : list) names.push_back(e.name);

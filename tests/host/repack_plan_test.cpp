@@ -78,6 +78,75 @@ TEST(Plan, TilesCoverEveryVectorOnce) {
 }
 
 // By rows, a tile is as wide as the rows let it be: its lanes have work, up to the last stretch of a row.
+// What a tile knows of the source, against all elements of it: where it begins and ends, and whether all words that the tile's
+// vectors lie in may be read without asking.
+TEST(Plan, TilesKnowTheSource) {
+  int inside = 0, near_an_end = 0, modes[4] = {};
+  const auto check = [&]<int64_t Size>(Int<Size>, const RepackOperand& o) {
+    const RepackPlan plan = repack_plan(o, static_cast<int>(Size));
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    const auto address = [&](int64_t r, int64_t c) {
+      return reinterpret_cast<uintptr_t>(o.source) + static_cast<uintptr_t>((r * o.row_stride + c * o.col_stride) * Size);
+    };
+    for (const int64_t r : {int64_t{0}, o.rows - 1})
+      for (const int64_t c : {int64_t{0}, o.cols - 1})
+        begin = std::min(begin, address(r, c)), end = std::max(end, address(r, c) + Size);
+    for (uint32_t tile = 0; tile < plan.tiles; ++tile) {
+      const detail::RepackTile t = detail::repack_tile_at<static_cast<int>(Size)>(o, plan, tile);
+      ASSERT_EQ(t.begin, begin);
+      ASSERT_EQ(t.end, end);
+      const int cols = plan.tile_vectors * 16 / static_cast<int>(Size);
+      const int64_t row = tile / plan.across * plan.tile_rows, col = tile % plan.across * cols;
+      const bool full = row + plan.tile_rows <= o.rows && col + cols <= o.cols;
+      bool words = true;
+      if (full && plan.mode == RepackMode::rows)
+        for (int r = 0; r < plan.tile_rows; ++r)
+          for (int c = 0; c < cols; c += 16 / Size) {
+            const uintptr_t word = address(row + r, col + c) & ~uintptr_t{15};
+            words = words && word >= begin && word + 32 <= end;
+          }
+      if (full && plan.mode == RepackMode::transposed)
+        for (int c = 0; c < cols; ++c)
+          for (int r = 0; r < plan.tile_rows; r += 16 / Size) {
+            const uintptr_t word = address(row + r, col + c) & ~uintptr_t{15};
+            words = words && word >= begin && word + 32 <= end;
+          }
+      ASSERT_EQ(t.inside, full && words) << static_cast<int>(plan.mode) << ", tile " << tile << " of " << o.rows << "x"
+                                         << o.cols << " strides " << o.row_stride << "," << o.col_stride;
+      inside += t.inside, near_an_end += full && !words;
+    }
+    ++modes[static_cast<int>(plan.mode)];
+  };
+  for (const int offset : {0, 1, 3, 7})
+    for (const int sign : {1, -1})
+      for (const int64_t pad : {0, 1, 8})
+        for (const bool columns : {false, true})
+          for (const int64_t step : {1, 2}) {
+            const int64_t rows = columns ? 384 : 200, cols = columns ? 384 : 2048, pitch = ((columns ? rows : cols) + pad) * step * sign;
+            const auto at = [&](int size) { return reinterpret_cast<const void*>(uintptr_t{1 << 30} + static_cast<uintptr_t>(offset * size)); };
+            RepackOperand o = columns ? shape_of(rows, cols, step, pitch, 2) : shape_of(rows, cols, pitch, step, 2);
+            o.source = at(2);
+            check(Int<2>{}, o);
+            o.source = at(4);
+            check(Int<4>{}, o);
+          }
+  EXPECT_GT(inside, 1000);
+  EXPECT_GT(near_an_end, 20);
+  for (const int mode : modes) EXPECT_GT(mode, 10);
+}
+
+// Without rows, columns of the copy, or batches there are no tiles, whatever the other extents and the strides.
+TEST(Plan, NoTilesOfNothing) {
+  for (const int64_t anything : {int64_t{1}, int64_t{1} << 40, INT64_MAX / 8 * 8, INT64_MAX})
+    for (const int size : {2, 4})
+      for (const int zero : {0, 1, 2}) {
+        RepackOperand o = {.rows = anything, .cols = 0, .row_stride = INT64_MIN, .col_stride = INT64_MIN,
+                           .ld = anything / 8 * 8, .batch = anything};
+        (zero == 0 ? o.rows : zero == 1 ? o.ld : o.batch) = 0;
+        EXPECT_EQ(repack_plan(o, size).tiles, 0) << anything << ", " << zero;
+      }
+}
+
 TEST(Plan, StretchesFitTheRows) {
   for (int64_t vectors = 1; vectors < 3000; ++vectors) {
     const RepackPlan plan = repack_plan(shape_of(100, vectors * 8, vectors * 8, 1, 2), 2);

@@ -637,31 +637,18 @@ TEST(Show, RefusesWithOneSentence) {
   expect_refused({"mma.m16n8k8.a"},
                  {"unknown name 'mma.m16n8k8.a'", "mma.m16n8k16.a", "ldmatrix.x4.trans", "swizzle.128B",
                   "gemm.a.k-major.64x32", "copy.RxC.TYPE", "ring.STAGES", "box.RxC.TYPE.SWIZZLE", "exist"});
-  for (const char* name : {"copy",
-                           "copy.64x32",
-                           "copy.64.bf16",
-                           "copy.0x8.bf16",
-                           "copy.8x8.f64",
-                           "copy.8x8.bf16.256",
-                           "copy.8x8.bf16.t0",
-                           "copy.8x-8.bf16",
-                           "copy.8x8.bf16.t1.x",
-                           "Swizzle.128B",
-                           "ring",
-                           "ring.0",
-                           "ring.-1",
-                           "ring.x",
-                           "ring.3.4",
-                           "ring.",
-                           "box.8x64.bf16",
-                           "box.8x64.128B.bf16",
-                           "box.8x64.bf16.16B",
-                           "box.8x64.bf16.128",
-                           "box.0x64.bf16.128B",
-                           "box.8.bf16.none",
-                           "box.8x64.f64.none",
-                           "box.8x64.bf16.128B.x"})
-    expect_refused({name}, {"unknown name", name});
+  for (const char* name : {"copy", "ring", "box", "Swizzle.128B", "rings.3"})
+    expect_refused({name}, {"unknown name", name, "copy.RxC.TYPE", "ring.STAGES", "box.RxC.TYPE.SWIZZLE"});
+  // Of a known family: what that family takes.
+  for (const char* name : {"copy.64x32", "copy.64.bf16", "copy.0x8.bf16", "copy.8x8.f64", "copy.8x8.bf16.256",
+                           "copy.8x8.bf16.t0", "copy.8x-8.bf16", "copy.8x8.bf16.t1.x", "copy.8x8.bf16.", "copy."})
+    expect_refused({name}, {name, "is no copy plan", "copy.RxC.TYPE[.tTHREADS]", "1 or more", "bf16, f16 or f32"});
+  for (const char* name : {"ring.0", "ring.-1", "ring.x", "ring.3.4", "ring.", "ring.99999999999999999999"})
+    expect_refused({name}, {name, "is no ring", "ring.STAGES", "1 to 16"});
+  for (const char* name :
+       {"box.8x64.bf16", "box.8x64.128B.bf16", "box.8x64.bf16.16B", "box.8x64.bf16.128", "box.0x64.bf16.128B",
+        "box.8.bf16.none", "box.8x64.f64.none", "box.8x64.bf16.128B.x", "box.4294967297x8.bf16.none"})
+    expect_refused({name}, {name, "is no box", "box.RxC.TYPE.SWIZZLE", "1 to 256", "none, 32B, 64B or 128B"});
   expect_refused({"copy.8x12.bf16"}, {"multiple of the 8", "12"});
   expect_refused({"copy.8x6.f32"}, {"multiple of the 4", "6"});
   expect_refused({"copy.8x8.bf16.t2048"}, {"1024 threads"});

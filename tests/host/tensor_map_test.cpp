@@ -246,6 +246,8 @@ TEST(TensorMap, BoxesFitSharedMemory) {
   expect_refused(a, {"the box is 233472 bytes", "at most 232448 bytes", "shared memory"});
   a.box[0] = a.box[1] = a.box[2] = 256;
   expect_refused(a, {"the box is 67108864 bytes"});
+  a.box[0] = 4, a.box[1] = 167, a.box[2] = 87;  // the next larger one: 16 bytes more
+  expect_refused(a, {"the box is 232464 bytes", "at most 232448 bytes"});
   a = legal(2);
   a.swizzle = TensorSwizzle::none, a.box[0] = a.box[1] = 256;
   expect_accepted(a);

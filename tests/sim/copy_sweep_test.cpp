@@ -120,6 +120,18 @@ TEST_F(CopySweep, SeededStreams) {
   EXPECT_GE(streamed * 2, ran);
 }
 
+// The column stride of a single column is never used.
+TEST_F(CopySweep, ASingleColumnStreamsWithAnyStride) {
+  for (const int64_t stride : {int64_t{1}, int64_t{0}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
+    CropCase x;
+    x.g.source_rows = 33, x.g.source_cols = 1, x.g.row_stride = 7, x.g.col_stride = stride, x.g.origin = {-1, -2};
+    x.g.rows = 35, x.g.cols = 5, x.g.ld = 9, x.misalignment = 6, x.misalignment_out = 2;
+    CropPath path = CropPath::bounded;
+    ASSERT_EQ(run_crop(x, guard(), stream_kernel(), &path), "");
+    EXPECT_EQ(path, CropPath::stream);
+  }
+}
+
 // Whole words are read only where all of their bytes are the source's: not the word that the first element shares with what lies
 // before it, nor the one that the last element shares with what lies behind.
 TEST_F(CopySweep, ReadsNothingAroundTheSource) {

@@ -1,0 +1,136 @@
+"""command_lines.py BUILD: what the simulated example programs of a build folder make of malformed and extreme requests.
+A refusal is one sentence on standard error that holds the value and what is accepted, exit code 2 (77: not possible on this
+machine), no result, and no JSON file. Whatever has nothing to do passes at once."""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(__file__))
+from report import Cases
+
+build = sys.argv[1]
+cases = Cases("command_lines")
+MOST = 2**63 - 1
+folder = tempfile.mkdtemp()
+json = os.path.join(folder, "result.json")
+
+# (arguments behind 16 16, exit code, what the sentence says)
+EVERY = [
+    ("--bogus 1", 2, ["unknown option '--bogus'", "--json", "exist"]),
+    ("--type f64", 2, ["'f64'", "exist"]),
+    ("--type", 2, ["--type needs a value", "bf16"]),
+    ("--kernel nothing", 2, ["'nothing'", "auto"]),
+    ("--device nowhere", 2, ["'nowhere'", "gpu, sim, auto"]),
+    ("--device gpu", 77, ["--device gpu is not possible"]),
+    ("--seed -1", 2, ["--seed is -1", "at least 0"]),
+    ("--seed 1e3", 2, ["'1e3'", "integer"]),
+    ("--sim-sms 0", 2, ["--sim-sms is 0", "1 to 4096"]),
+    ("--sim-sms 1 --sim-sms 2", 2, ["--sim-sms is given twice"]),
+    (f"--json {folder}/none/x.json", 2, [f"'{folder}/none'", "existing folder"]),
+    (f"--json {folder}", 2, [folder, "is a folder"]),
+    ("16 16 16 16", 2, ["unexpected argument '16'", "usage"]),
+]
+COPY = [
+    ("--ld 8", 2, ["--ld is 8", "at least the 16"]),
+    (f"--ld {-MOST - 1}", 2, [f"--ld is {-MOST - 1}", "at least the 16"]),
+    ("--ld 1000000000000", 77, ["--ld 1000000000000", "GB"]),
+    ("--out-ld 3", 2, ["3", "16"]),
+    (f"--out-ld {-MOST - 1}", 2, [str(-MOST - 1), "16"]),
+    ("--offset -1", 2, ["--offset is -1", "0 to 1048576"]),
+]
+CROP = [
+    (f"--ld {MOST}", 2, [str(MOST), "62-bit"]),
+    (f"--out-ld {MOST}", 2, [str(MOST), "62-bit"]),
+    ("--stride 2", 2, ["unknown option '--stride'", "--tile"]),
+    ("--transpose", 2, ["unknown option '--transpose'", "--tile"]),
+    ("--tile 5", 2, ["'5'", "two integers"]),
+    ("--tile 5,", 2, ["--tile, columns, is ''", "integer"]),
+    ("--tile 5,6,7", 2, ["'5,6,7'", "two integers"]),
+    ("--tile -1,4", 2, ["--tile, rows, is -1", "at least 0"]),
+    (f"--tile {MOST},{MOST}", 2, [str(MOST), "exceeds"]),
+    (f"--origin {MOST},0", 2, [str(MOST), "63 bits"]),
+    (f"--origin 0,{-MOST - 1}", 2, [str(-MOST - 1), "63 bits"]),
+    ("--tile 0,0", 0, []),
+    (f"--tile {10**18},0", 0, []),
+]
+TENSOR = [
+    ("--offset 3", 2, ["6 bytes past a multiple of 16", "takes any"]),
+    ("--origin 0,-3", 2, ["column -3", "takes any"]),
+    ("--origin -2147483648,0", 2, ["-2147483648,0", "32 bits", "takes any"]),
+    ("--ld 17", 2, ["strides 17,1", "multiple of 8", "takes any"]),
+]
+SWIZZLE = [  # checked as the crop of the transposed source, which the sentence says
+    (f"--origin {MOST},0", 2, [f"0,{MOST}", "transposed source"]),
+    (f"--tile 3,{MOST // 2}", 2, [str(MOST // 2), "transposed source"]),
+]
+REPACK = [
+    ("--tile 3,3", 2, ["unknown option '--tile'", "--stride"]),
+    ("--origin 3,3", 2, ["unknown option '--origin'", "--stride"]),
+    ("--transpose=1", 2, ["--transpose takes no value"]),
+    ("--stride 1025", 2, ["--stride is 1025", "-1024 to 1024"]),
+    ("--out-ld 28 --type f32", 0, []),
+    ("--out-ld 28", 2, ["--out-ld is 28", "multiple of 8"]),
+]
+EXTENTS = [  # "ROWS COLS"
+    ("", 2, ["ROWS is missing"]),
+    ("5", 2, ["COLS is missing"]),
+    ("-1 5", 2, ["ROWS is -1", "0"]),
+    (f"5 {-MOST - 1}", 2, [f"COLS is {-MOST - 1}", "0"]),
+    (f"{MOST + 1} 5", 2, [f"ROWS is {MOST + 1}", "64 bits"]),
+    ("3.5 5", 2, ["'3.5'", "integer"]),
+    ("x 5", 2, ["'x'", "integer"]),
+    (f"{MOST} {MOST}", 2, [str(MOST)]),
+    (f"3 {MOST}", 2, [str(MOST)]),
+    (f"{MOST} 3", 2, [str(MOST)]),
+    ("1000000 1000000", 77, ["1000000", "GB"]),
+    ("0 0", 0, []), ("0 5", 0, []), ("5 0", 0, []),
+    (f"{10**13} 0", 0, []), (f"0 {10**13}", 0, []),
+]
+TRANSPOSED = [(f"{10**13} 0 --transpose --stride 1024", 0, []), (f"0 {10**13} --transpose", 0, []),
+              (f"3 {10**13} --stride 1024", 77, [str(10**13), "GB"])]
+
+
+def problem(program, words, code, parts):
+    given = "--json" in words
+    command = [program, *words.split(), *([] if given else ["--json", json])]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return f"{words}: did not end within a minute"
+    lines = done.stderr.splitlines()
+    wrong = []
+    if done.returncode != code:
+        wrong.append(f"exit code {done.returncode}, not {code}")
+    if len(lines) != (0 if code == 0 else 1):
+        wrong.append(f"{len(lines)} lines on standard error")
+    wrong += [f"no '{part}'" for part in parts if part not in done.stderr]
+    if ("PASS" in done.stdout) != (code == 0):
+        wrong.append("a result, or none")
+    if not given and os.path.exists(json) != (code == 0):
+        wrong.append("a JSON file, or none")
+    if os.path.exists(json):
+        os.remove(json)
+    return f"{words}: {', '.join(wrong)}; it said: {done.stderr}{done.stdout}" if wrong else None
+
+
+for program in sorted(glob.glob(f"{build}/copy/copy_*_sim") + glob.glob(f"{build}/gemm/gemm_*_sim")):
+    name = os.path.basename(program)[:-len("_sim")]
+    extents = "16 16 16" if name.startswith("gemm") else "16 16"
+    requests = [(f"{extents} {words}", *rest) for words, *rest in EVERY]
+    if name.startswith("copy"):
+        more = COPY + (REPACK if name == "copy_repack" else CROP)
+        if name not in ("copy_repack", "copy_bounded", "copy_stream"):
+            more = more + TENSOR
+        if name == "copy_swizzle":
+            more = more + SWIZZLE
+        requests += [(f"{extents} {words}", *rest) for words, *rest in more] + EXTENTS
+        if name == "copy_repack":
+            requests += TRANSPOSED
+    found = [said for request in requests if (said := problem(program, *request))]
+    cases.check(f"{name}, {len(requests)} requests", "\n".join(found))
+if not cases.cases:
+    cases.skip("programs", "no simulated program is built")
+os.rmdir(folder)
+cases.finish()
