@@ -9,7 +9,7 @@
 //   rows               column stride 1. A misaligned vector is shifted out of the two aligned 16-byte words around it. Only words
 //                      that lie wholly between the source's first and last valid byte are read; other vectors go by elements.
 //   transposed         row stride 1: the same along columns, then through shared memory. The tile is swizzled such that it is
-//                      written by rows and read by columns (ldmatrix.trans, or words) without bank conflicts.
+//                      written by rows and read by columns (ldmatrix.trans, or 4-byte loads) without bank conflicts.
 //   elements           any other column stride: neighbouring lanes load neighbouring elements.
 //   elements_transposed any other row stride, smaller than the column stride: elements, through the same tile.
 //
