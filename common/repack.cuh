@@ -9,7 +9,7 @@
 //   rows               column stride 1. A misaligned vector is shifted out of the two aligned 16-byte words around it. Only words
 //                      that lie wholly between the source's first and last valid byte are read; other vectors go by elements.
 //   transposed         row stride 1: the same along columns, then through shared memory. The tile is swizzled such that it is
-//                      written by rows and read by columns (ldmatrix.trans, or words) without bank conflicts.
+//                      written by rows and read by columns (ldmatrix.trans, or 4-byte loads) without bank conflicts.
 //   elements           any other column stride: neighbouring lanes load neighbouring elements.
 //   elements_transposed any other row stride, smaller than the column stride: elements, through the same tile.
 //
@@ -74,8 +74,8 @@ GROUT_HD RepackPlan repack_plan(const RepackOperand& o, int size) {
     plan.tile_rows = 128 / size;
     plan.tile_vectors = kRepackLines * size / 16;
   } else {
-    // The widest stretch of a row whose last tile does not waste more than a sixteenth of the lanes; one of 512 bytes always
-    // does: shorter ones only where the rows are.
+    // The widest stretch, of 2048, 1024 or 512 bytes, with which a row's padding in its last tile is at most a sixteenth of the row;
+    // where none is, 512 bytes. Shorter ones only where the rows are shorter.
     const auto padded = [&](int log2) { return ((vectors + (1 << log2) - 1) >> log2) << log2; };
     while (plan.width_log2 > 0 && padded(plan.width_log2) * 16 > vectors * 17 &&
            (plan.width_log2 > 5 || (1 << (plan.width_log2 - 1)) >= vectors))
@@ -161,7 +161,8 @@ GROUT_DEVICE void repack_load(RepackVector& v, const RepackTile& t, uintptr_t ad
 }
 
 // Where chunk `chunk` (16 bytes) of line `line` of a transposed tile lies. Eight threads that write neighbouring chunks of one
-// line, or read the lines of one ldmatrix matrix (or of eight words), find eight different columns of banks.
+// line, or read one chunk of the eight lines of an ldmatrix matrix (4-byte elements: of every fourth of 32 lines), find eight
+// different columns of banks.
 template <int Size> GROUT_HD uint32_t repack_chunk(int line, int chunk) {
   const int key = Size == 2 ? ((line >> 3 & 3) << 1 | (line & 1)) : line >> 2 & 7;
   return static_cast<uint32_t>(line * 128 + (chunk ^ key) * 16);
@@ -267,8 +268,8 @@ GROUT_DEVICE void repack_elements_to_lines(const RepackTile& t, const RepackGrou
   }
 }
 
-// 16 bytes of a row of the copy out of 8 (4) lines: the r-th element of each. Warp. Each lane gets those of row
-// 8 * block + lane / 4 (4 * block + lane / 8) and of lines first .. : see the two assignments.
+// 16 bytes of a row of the copy for each lane: one element of each of 8 (4-byte elements: 4) neighbouring lines. Warp. The row of the
+// tile is 8 * block + lane / 4 (4 * block + lane / 8), the lines are those from first + 8 * (lane % 4) (first + 4 * (lane % 8)) on.
 template <int Size>
 GROUT_DEVICE void repack_from_lines(uint32_t (&words)[4], uint32_t shared, int block, int first, int lane GROUT_AT) {
   if constexpr (Size == 2) {

@@ -26,7 +26,7 @@
 //               (3) nobody reads a neighbour any more: only then may a block end, because its shared memory ends with it.
 // completion    as in copy_load.cuh; for the neighbour's band, behind cluster barrier 2.
 // rejects       see crop_check and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a, run on sm_90.
 #pragma once
 #include "common/ptx_sm90.cuh"
 #include "copy/crop_tensor.cuh"

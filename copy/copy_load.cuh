@@ -13,7 +13,7 @@
 // barriers      full: one arrival (thread 0's, with the bytes of the box), one phase, parity 0. The bytes count zeros too.
 // completion    the phase is complete: all bytes of the box are in shared memory, and visible to the threads that waited.
 // rejects       see crop_check and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a, run on sm_90.
 #pragma once
 #include "common/ptx_sm90.cuh"
 #include "copy/crop_tensor.cuh"

@@ -16,7 +16,7 @@
 //               passes.
 // completion    a consumer warp releases a stage when all its lanes have read it; the values are in registers then.
 // rejects       see crop_check and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a, run on sm_90.
 #pragma once
 #include "common/ring.cuh"
 #include "copy/crop_tensor.cuh"

@@ -19,7 +19,7 @@
 //               of two tiles ago has *read* it (wait_group_read). End: the storing thread waits until all is *written*
 //               (wait_group): shared memory goes away with the block.
 // rejects       see crop_check and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a, run on sm_90.
 #pragma once
 #include "copy/copy_ring.cuh"
 

@@ -3,15 +3,18 @@
 // The lesson: tensor copies need a pitch and a start that are multiples of 16 bytes, and a matrix with an odd pitch has neither.
 // But memory is bytes. A row's stretch of any start lies within whole 16-byte words, and those the engine copies too
 // (cp.async.bulk: no tensor map, no rule but 16). The producer warp fetches words; consumer warps shift each destination vector
-// out of the two words that hold it. What a crop needs at its edges costs only the vectors that an edge cuts.
+// out of the two words that hold it. What a crop needs at its edges costs only the vectors that an edge cuts. What changes from
+// copy_ring.cuh: a stage holds words of one row, not a box; their place is computed, not taken from a tensor map; blocks end.
 // The rung before: copy_cluster.cuh. After: gemm/, where a ring feeds the tensor cores.
 // Run it:  ./run copy 1003 1003 --tile 1000,1000 --origin 1,1 --kernel stream
 //
-// One row, f32, the rectangle begins two columns before the source; | are multiples of 16 bytes:
+// One row in the middle of the matrix, f32; the rectangle begins one column before it; | are multiples of 16 bytes:
 //
 //   source       |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      misaligned by three elements
 //   fetched      |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      whole words, as they lie
-//   destination  |  .   0   0   s0 | s1  s2  s3  s4 | s5  s6   ...      misaligned by one: its first vector is cut, the others not
+//   destination  |  .   0   s0  s1 | s2  s3  s4  s5 | s6  s7   ...      misaligned by one: its first vector is cut, the others not
+//
+// The vector s2 .. s5 is shifted out of the words s1 .. s4 and s5 .. s8.
 //
 // CONTRACT
 // shapes        crop.cuh's, for a source with column stride 1; any row stride, pitch, origin, base, of source and destination.
@@ -24,7 +27,7 @@
 //               one of each consumer warp. Parities as in common/ring.cuh. The block's barrier publishes both and the stretches.
 // completion    a consumer warp releases a stage when all its lanes have the words in registers.
 // rejects       see crop_check.
-// verified      simulated device; assembled for sm_80 to sm_121a; run on sm_90 (H200).
+// verified      simulated device, assembled for sm_80 to sm_121a (before sm_90 it traps), run on sm_90.
 #pragma once
 #include "common/ring.cuh"
 #include "copy/copy_bounded.cuh"
@@ -35,7 +38,7 @@ namespace grout {
 struct CropStretch {
   uintptr_t source, destination;   // of element 0; destination is a multiple of 16
   uintptr_t fetched;               // first word that the engine brings
-  uint32_t fetched_bytes, offset;  // how much, and where in the stage: the stage begins with the word that holds `source`
+  uint32_t fetched_bytes, offset;  // how much, and how far behind the stage's begin, the place of the word that holds `source`
   int begin, end;                  // elements that exist in the source
   int out_begin, out_end;          // elements that exist in the destination
   int whole_begin, whole_end;      // vectors that lie inside both, and whose words were all fetched

@@ -26,8 +26,8 @@
 // barriers      full: one arrival (thread 0's, with the bytes of the box), one phase, parity 0.
 // completion    as in copy_load.cuh.
 // rejects       see crop_check (of the transposed source) and crop_check_tensor.
-// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a; bank conflicts counted on the
-//               host.
+// verified      simulated device, assembled for sm_80 (where it traps), sm_90a and sm_100a, run on sm_90; bank conflicts
+//               counted on the host.
 #pragma once
 #include "common/ptx_sm90.cuh"
 #include "copy/crop_tensor.cuh"

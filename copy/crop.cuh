@@ -36,7 +36,7 @@ inline Status crop_of_transposed(Status status) {
   return status;
 }
 
-// How the source is read: in vectors by all threads, or in boxes by the copy engine.
+// How the source is read: in vectors by all threads, in boxes by the copy engine, or in plain bytes by it.
 enum class CropPath { bounded, tensor, stream };
 constexpr const char* crop_path_name(CropPath path) {
   return path == CropPath::tensor ? "tensor" : path == CropPath::stream ? "stream" : "bounded";

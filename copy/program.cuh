@@ -51,7 +51,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
   Args args(argc, argv, program.summary);
   const int64_t rows = args.positional("ROWS", "rows of the source"),
                 cols = args.positional("COLS", "columns of the source");
-  const auto tile = args.pair("tile", "extents of the rectangle", {rows, cols}, 0);
+  const auto tile = args.pair("tile", "extents of the rectangle; default: those of the source", {rows, cols}, 0);
   const auto origin =
       args.pair("origin", "where the rectangle starts in the source; may be negative or past the end", {0, 0});
   const int64_t ld = args.integer("ld", "elements between rows of the source; default: compact", cols);
