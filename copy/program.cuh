@@ -74,7 +74,8 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
                   .rows = tile.first,
                   .cols = tile.second,
                   .ld = out_ld};
-  if (const Status status = program.transposes ? crop_of_transposed(crop_check_extents(crop_transposed(g))) : crop_check_extents(g);
+  if (const Status status =
+          program.transposes ? crop_of_transposed(crop_check_extents(crop_transposed(g))) : crop_check_extents(g);
       !status) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);

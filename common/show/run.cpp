@@ -94,7 +94,8 @@ int run(int argc, const char* const* argv) {
   } else if (is_box) {
     if (const Status status = show_box(name, box, shown); !status) return refuse(name + ": " + status.message);
   } else if (name.starts_with("copy.")) {
-    return refuse(name + " is no copy plan: " + kCopyForm + " is accepted, R, C and THREADS 1 or more, TYPE bf16, f16 or f32");
+    return refuse(name + " is no copy plan: " + kCopyForm +
+                  " is accepted, R, C and THREADS 1 or more, TYPE bf16, f16 or f32");
   } else if (name.starts_with("ring.")) {
     return refuse(name + " is no ring: " + kRingForm + " is accepted, STAGES 1 to " + text(kRingStages));
   } else if (name.starts_with("box.")) {

@@ -46,7 +46,8 @@ TEST(Span, OverlapIsOfOneByte) {
   const AddressSpan middle{100, 200};
   for (const AddressSpan& other : {AddressSpan{0, 100}, AddressSpan{200, 300}, AddressSpan{150, 150}, AddressSpan{0, 0}})
     EXPECT_FALSE(middle.overlaps(other) || other.overlaps(middle));
-  for (const AddressSpan& other : {AddressSpan{0, 101}, AddressSpan{199, 300}, AddressSpan{150, 151}, AddressSpan{0, 300}, middle})
+  for (const AddressSpan& other : {AddressSpan{0, 101}, AddressSpan{199, 300}, AddressSpan{150, 151},
+                                   AddressSpan{0, 300}, middle})
     EXPECT_TRUE(middle.overlaps(other) && other.overlaps(middle));
 }
 

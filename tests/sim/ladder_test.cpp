@@ -155,6 +155,36 @@ TEST_F(Ladder, Refusals) {
       }
 }
 
+// The destination of copy_swizzle is cols x rows: that is what is checked, not rows x cols.
+TEST_F(Ladder, ATransposedDestinationIsCheckedAsSuch) {
+  DeviceBuffer memory(1024);
+  std::vector<uint16_t> before(512), got(512);
+  for (size_t i = 0; i < before.size(); ++i) before[i] = static_cast<uint16_t>(i + 1);
+  const auto crop = [&](int64_t rows, int64_t cols, int64_t ld, int64_t source) {
+    memory.upload(before.data());
+    const Status status = crop_swizzle({.source = memory.as<uint16_t>() + source, .source_rows = rows, .source_cols = cols,
+                                        .row_stride = 8, .destination = memory.data(), .rows = rows, .cols = cols, .ld = ld},
+                                       nullptr);
+    memory.download(got.data());
+    return status;
+  };
+  // 4 rows of 8, and the source right behind them, where 8 rows would be.
+  ASSERT_TRUE(crop(8, 4, 8, 32));
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], i < 32 ? before[32 + i % 8 * 8 + i / 8] : before[i]) << i;
+  struct Refused {
+    int64_t rows, cols, ld, source;
+    const char* what;
+  };
+  for (const Refused& x : {Refused{8, 4, 7, 256, "pitch 7"},      // a row of it has 8
+                           Refused{4, 8, 8, 32, "overlap"}}) {    // behind 4 rows, but there are 8
+    const Status status = crop(x.rows, x.cols, x.ld, x.source);
+    EXPECT_EQ(status.code, Code::invalid);
+    for (const char* part : {x.what, "transposed source"})
+      EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
+    EXPECT_EQ(got, before);
+  }
+}
+
 TEST_F(Ladder, Limits) {
   for (const CropKernel& kernel : ladder())
     for (const CropCase& x : limit_cases()) {
