@@ -39,14 +39,14 @@ grep -q 'Invalid __global__ write' "$log" || {
   not_run "it did not find the probe's wrong write on this machine"
 }
 echo "probe: finds the wrong write, silent on the correct twin"
-# Threads that meet at mbarriers are ordered, but racecheck may not know. Then it leaves out the kernels that do; memcheck,
+# Threads and copies that meet at mbarriers are ordered, but racecheck may not know. Then it leaves out such kernels; memcheck,
 # initcheck and synccheck run them, and ThreadSanitizer watches them on the simulated device.
 knows_mbarriers=1
 timeout 120 "$tool" --tool racecheck "${options[@]}" "$probe" mbarriers >"$log" 2>&1
 case $?$(grep -c 'SUMMARY: 0 ' "$log") in
   77*) ;;
-  01) echo "probe: racecheck is silent on a correct ring of mbarriers" ;;
-  *) knows_mbarriers=0; echo "probe: racecheck finds hazards in a correct ring of mbarriers; it leaves out kernels that use them" ;;
+  01) echo "probe: racecheck is silent on a correct ring that the copy engine fills" ;;
+  *) knows_mbarriers=0; echo "probe: racecheck finds hazards in a correct ring that the copy engine fills; it leaves out kernels with mbarriers" ;;
 esac
 
 # check KIND PROGRAM: one line on what came out. Returns 0: clean; 77: every case skipped; 1: something was found.

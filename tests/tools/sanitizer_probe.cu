@@ -1,6 +1,6 @@
 // The program on which tests/tools/sanitizer.sh finds out what compute-sanitizer can do on this machine. Without an argument: a
-// kernel that stays within its buffer. `wrong`: it writes one element behind it. `mbarriers`: two warps that hand words over
-// through a ring of mbarriers, correctly; exit code 77 where the GPU has none.
+// kernel that stays within its buffer. `wrong`: it writes one element behind it. `mbarriers`: one thread has the copy engine fill a
+// ring of stages, a warp reads them, correctly; exit code 77 where the GPU has no such engine.
 #include <cstdio>
 #include <cstring>
 
@@ -13,41 +13,45 @@ __global__ void write_up_to(int* values, int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) { values[i] = i; }
 }
 
-struct Handover {
-  uint32_t stage[2][32];
+struct Stages {
+  alignas(128) uint32_t words[2][32];
   Ring<2>::Storage ring;
 };
-__global__ void hand_over(int* values, int rounds) {
-  auto& shared = dynamic_shared<Handover>();
+// values: 8 times 32 words, and room for 32 sums behind them.
+__global__ void read_stages(uint32_t* values) {
+  auto& shared = dynamic_shared<Stages>();
   const Ring<2> ring(shared.ring);
   const unsigned lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) ring.init(32, 32);
-  __syncthreads();
+  if (threadIdx.x == 0) ring.init(1, 1);
+  __syncthreads();  // the barriers are there
   Ring<2>::Position p;
-  for (int round = 0; round < rounds; ++round, p.next()) {
-    if (threadIdx.x < 32) {
+  uint32_t sum = 0;
+  for (int round = 0; round < 8; ++round, p.next()) {
+    if (threadIdx.x == 0) {
       ring.acquire(p);
-      shared.stage[p.stage][lane] = static_cast<uint32_t>(round) + lane;
-      ring.arrive_full(p);
-    } else {
+      ring.expect(p, sizeof shared.words[0]);
+      ptx::cp_async_bulk_load(ptx::shared_address(shared.words[p.stage]), values + round * 32, sizeof shared.words[0], ring.full_barrier(p));
+    } else if (threadIdx.x >= 32) {
       ring.wait(p);
-      values[lane] = static_cast<int>(shared.stage[p.stage][31 - lane]);
-      ring.release(p);
+      sum += shared.words[p.stage][31 - lane];
+      __syncwarp();  // all lanes have read the stage
+      if (lane == 0) ring.release(p);
     }
   }
+  if (threadIdx.x >= 32) values[8 * 32 + lane] = sum;
 }
 }  // namespace
 
 int main(int argc, char** argv) {
-  constexpr int kCount = 256;
+  constexpr int kCount = 8 * 32 + 32;
   const bool wrong = argc > 1 && std::strcmp(argv[1], "wrong") == 0, mbarriers = argc > 1 && std::strcmp(argv[1], "mbarriers") == 0;
   DeviceInfo device;
   if (mbarriers && device_info(device) && device.major < 9) return 77;
   int* values = nullptr;
   cudaError_t error = cudaMalloc(&values, kCount * sizeof(int));
   if (error == cudaSuccess) {
-    if (mbarriers) hand_over<<<1, 64, sizeof(Handover)>>>(values, 8);
-    else write_up_to<<<1, 64>>>(values, wrong ? kCount + 1 : kCount);
+    write_up_to<<<1, 64>>>(values, wrong ? kCount + 1 : kCount);
+    if (mbarriers) read_stages<<<1, 64, sizeof(Stages)>>>(reinterpret_cast<uint32_t*>(values));
     error = cudaDeviceSynchronize();
   }
   if (error != cudaSuccess) {
