@@ -12,10 +12,9 @@
 //               table[i][1] the consumer's for the full one: stage, parity, the barrier's phase when first asked and when
 //               the wait passes, whether it passes at once, and if not, the iteration whose release or fill it waits for
 //               (-1: none).
-//   boxes       add "box": [rows, columns], "type", "swizzle", "bytes", "memory": bytes of shared memory that it takes,
-//               "alignment" of its start, "ways": how often shared memory is read for one chunk of each of 8 successive
-//               rows, at worst, and "ways_unswizzled". table[i][j] is where chunk j (16 bytes) of row i lies: line of 128
-//               bytes, bank column, byte.
+//   boxes       add "box": [rows, columns], "type", "swizzle", "bytes", "alignment" of its start, "ways": how often shared
+//               memory is read for one chunk of each of 8 successive rows, at worst, and "ways_unswizzled". table[i][j] is
+//               where chunk j (16 bytes) of row i lies: line of 128 bytes, bank column, byte.
 #include "common/show/show.h"
 
 int main(int argc, char** argv) {

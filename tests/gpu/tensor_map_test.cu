@@ -28,21 +28,6 @@ class TensorMapTest : public GpuTest {
   }
 };
 
-// The driver looks at no memory: the address needs only be aligned.
-TensorMapArguments legal(int rank) {
-  TensorMapArguments a;
-  a.base = reinterpret_cast<const void*>(uintptr_t{0x7f12345670});
-  a.rank = rank;
-  const int64_t extents[] = {65, 97, 5}, pitches[] = {0, 144, 144 * 97};
-  const int box[] = {64, 8, 3};
-  for (int i = 0; i < rank; ++i) {
-    a.extents[i] = extents[i];
-    a.pitches[i] = pitches[i];
-    a.box[i] = box[i];
-  }
-  a.swizzle = TensorSwizzle::b128;
-  return a;
-}
 void expect_encoded(const TensorMapArguments& a) {
   TensorMap map;
   const Status status = encode_tensor_map(map, a);
@@ -50,9 +35,9 @@ void expect_encoded(const TensorMapArguments& a) {
 }
 
 TEST_F(TensorMapTest, TheDriverEncodesWhatIsAccepted) {
-  for (int rank = 1; rank <= 3; ++rank) expect_encoded(legal(rank));
+  for (int rank = 1; rank <= 3; ++rank) expect_encoded(legal_tensor_map(rank));
   for (int i = 0; i < 3; ++i) {
-    TensorMapArguments a = legal(3);
+    TensorMapArguments a = legal_tensor_map(3);
     a.extents[0] = a.extents[1] = a.extents[2] = 1;
     a.extents[i] = k2To32;
     a.pitches[1] = a.pitches[2] = i == 0 ? 2 * k2To32 : 144;
@@ -65,14 +50,14 @@ TEST_F(TensorMapTest, TheDriverEncodesWhatIsAccepted) {
     a.box[i] = 256;
     expect_encoded(a);
   }
-  TensorMapArguments a = legal(3);  // slices beside one another in a row
+  TensorMapArguments a = legal_tensor_map(3);  // slices beside one another in a row
   a.pitches[1] = 720, a.pitches[2] = 144;
   expect_encoded(a);
-  a = legal(3);  // 227 KB
+  a = legal_tensor_map(3);  // 227 KB
   a.type = ElementType::f32, a.swizzle = TensorSwizzle::none, a.pitches[1] = 272, a.pitches[2] = 272 * 97;
   a.box[0] = 64, a.box[1] = 227, a.box[2] = 4;
   expect_encoded(a);
-  a = legal(2);  // a box larger than the matrix
+  a = legal_tensor_map(2);  // a box larger than the matrix
   a.extents[0] = a.extents[1] = 1;
   expect_encoded(a);
 }
@@ -82,7 +67,7 @@ TEST_F(TensorMapTest, RowsOfTheBoxAsTheDriver) {
     for (const TensorSwizzle swizzle :
          {TensorSwizzle::none, TensorSwizzle::b32, TensorSwizzle::b64, TensorSwizzle::b128}) {
       for (int columns = 0; columns <= 257; ++columns) {
-        TensorMapArguments a = legal(2);
+        TensorMapArguments a = legal_tensor_map(2);
         a.type = type, a.swizzle = swizzle, a.box[0] = columns, a.pitches[1] = 4096;
         const bool ours = static_cast<bool>(check_tensor_map(a));
         const auto bytes = columns * static_cast<int>(element_bytes(type));
@@ -96,7 +81,7 @@ TEST_F(TensorMapTest, RowsOfTheBoxAsTheDriver) {
 }
 TEST_F(TensorMapTest, TheDriverRefusesItsOwnRules) {
   const auto expect = [](const char* what, int rank, const std::function<void(TensorMapArguments&)>& change) {
-    TensorMapArguments a = legal(rank);
+    TensorMapArguments a = legal_tensor_map(rank);
     ASSERT_TRUE(driver(a)) << what;
     change(a);
     EXPECT_EQ(check_tensor_map(a).code, Code::invalid) << what << ": " << describe(a);

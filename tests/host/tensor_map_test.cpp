@@ -21,22 +21,6 @@ constexpr int64_t k2To32 = int64_t{1} << 32, k2To40 = int64_t{1} << 40;
 const void* address(uint64_t value) {
   return reinterpret_cast<const void*>(static_cast<uintptr_t>(value));
 }
-// 65 x 97 (x 5) of bf16 in a box of 64 x 8 (x 3), every number another one.
-TensorMapArguments legal(int rank) {
-  TensorMapArguments a;
-  a.type = ElementType::bf16;
-  a.base = address(0x7f12345670);
-  a.rank = rank;
-  const int64_t extents[] = {65, 97, 5}, pitches[] = {0, 144, 144 * 97};
-  const int box[] = {64, 8, 3};
-  for (int i = 0; i < rank; ++i) {
-    a.extents[i] = extents[i];
-    a.pitches[i] = pitches[i];
-    a.box[i] = box[i];
-  }
-  a.swizzle = TensorSwizzle::b128;
-  return a;
-}
 void expect_accepted(const TensorMapArguments& a) {
   const Status status = check_tensor_map(a);
   EXPECT_TRUE(status) << status.message;
@@ -61,23 +45,23 @@ void expect_refused(const TensorMapArguments& a, std::initializer_list<std::stri
 }
 using Change = std::function<void(TensorMapArguments&)>;
 void expect_one_change_refused(int rank, const Change& change, std::initializer_list<std::string> parts) {
-  TensorMapArguments a = legal(rank);
+  TensorMapArguments a = test::legal_tensor_map(rank);
   expect_accepted(a);
   change(a);
   expect_refused(a, parts);
 }
 void expect_one_change_accepted(int rank, const Change& change) {
-  TensorMapArguments a = legal(rank);
+  TensorMapArguments a = test::legal_tensor_map(rank);
   change(a);
   expect_accepted(a);
 }
 
 TEST(TensorMap, TheLegalOnes) {
-  for (int rank = 1; rank <= 3; ++rank) expect_accepted(legal(rank));
+  for (int rank = 1; rank <= 3; ++rank) expect_accepted(test::legal_tensor_map(rank));
 }
 
 TEST(TensorMap, TheSentence) {
-  TensorMapArguments a = legal(3);
+  TensorMapArguments a = test::legal_tensor_map(3);
   a.pitches[1] = 146;
   EXPECT_EQ(check_tensor_map(a).message,
             "tensor map: the pitch of dimension 1 is 146 bytes, accepted is a multiple of 16 bytes below 1099511627776 "
@@ -85,7 +69,7 @@ TEST(TensorMap, TheSentence) {
             "(bf16, base 0x7f12345670 (0 mod 16), rank 3, extents 65 x 97 x 5, pitches 146 x 13968 bytes, box 64 x 8 x "
             "3, swizzle "
             "128B)");
-  a = legal(1);
+  a = test::legal_tensor_map(1);
   a.type = ElementType::f32, a.swizzle = TensorSwizzle::none, a.base = address(0x1003);
   EXPECT_EQ(
       check_tensor_map(a).message,
@@ -123,7 +107,7 @@ TEST(TensorMap, Extents) {
           {"the extent of dimension " + std::to_string(i) + " is " + std::to_string(extent), "4294967296 (2^32)"});
     expect_one_change_accepted(3, [&](auto& a) { a.extents[i] = 1; });
     for (const int64_t extent : {k2To32 - 1, k2To32}) {  // a matrix of that many: the pitches follow
-      TensorMapArguments a = legal(3);
+      TensorMapArguments a = test::legal_tensor_map(3);
       a.extents[0] = a.extents[1] = a.extents[2] = 1;
       a.extents[i] = extent;
       a.pitches[1] = a.pitches[2] = i == 0 ? 2 * k2To32 : 144;
@@ -132,7 +116,7 @@ TEST(TensorMap, Extents) {
       expect_refused(a, {std::to_string(k2To32 + 1)});
     }
   }
-  TensorMapArguments a = legal(1);  // what lies beyond the rank is not looked at
+  TensorMapArguments a = test::legal_tensor_map(1);  // what lies beyond the rank is not looked at
   a.extents[1] = a.extents[2] = a.pitches[1] = a.pitches[2] = -1;
   a.box[1] = a.box[2] = -1;
   expect_accepted(a);
@@ -154,7 +138,7 @@ TEST(TensorMap, Pitches) {
       expect_one_change_refused(3, change(pitch),
                                 {name + std::to_string(pitch), "less than a row", "at least 130 bytes"});
   }
-  TensorMapArguments a = legal(2);  // exactly a row
+  TensorMapArguments a = test::legal_tensor_map(2);  // exactly a row
   a.extents[0] = 72;
   expect_accepted(a);
   a.extents[0] = 73;
@@ -163,7 +147,7 @@ TEST(TensorMap, Pitches) {
   expect_accepted(a);
   a.extents[0] = 37;
   expect_refused(a, {"at least 148 bytes"});
-  a = legal(2);  // also where there is one row
+  a = test::legal_tensor_map(2);  // also where there is one row
   a.extents[1] = 1, a.pitches[1] = 0;
   expect_refused(a, {"less than a row"});
 }
@@ -217,7 +201,7 @@ TEST(TensorMap, RowsOfTheBox) {
     for (const TensorSwizzle swizzle :
          {TensorSwizzle::none, TensorSwizzle::b32, TensorSwizzle::b64, TensorSwizzle::b128}) {
       for (int columns = 1; columns <= 256; ++columns) {
-        TensorMapArguments a = legal(2);
+        TensorMapArguments a = test::legal_tensor_map(2);
         a.type = type, a.swizzle = swizzle, a.box[0] = columns, a.pitches[1] = 4096;
         const int bytes = columns * (type == ElementType::f32 ? 4 : 2);
         const int span = swizzle == TensorSwizzle::none  ? 1024
@@ -238,7 +222,7 @@ TEST(TensorMap, RowsOfTheBox) {
 }
 
 TEST(TensorMap, BoxesFitSharedMemory) {
-  TensorMapArguments a = legal(3);
+  TensorMapArguments a = test::legal_tensor_map(3);
   a.type = ElementType::f32, a.swizzle = TensorSwizzle::none, a.pitches[1] = 272, a.pitches[2] = 272 * 97;
   a.box[0] = 64, a.box[1] = 227, a.box[2] = 4;  // 227 KB
   expect_accepted(a);
@@ -248,7 +232,7 @@ TEST(TensorMap, BoxesFitSharedMemory) {
   expect_refused(a, {"the box is 67108864 bytes"});
   a.box[0] = 4, a.box[1] = 167, a.box[2] = 87;  // the next larger one: 16 bytes more
   expect_refused(a, {"the box is 232464 bytes", "at most 232448 bytes"});
-  a = legal(2);
+  a = test::legal_tensor_map(2);
   a.swizzle = TensorSwizzle::none, a.box[0] = a.box[1] = 256;
   expect_accepted(a);
   a.type = ElementType::f32, a.pitches[1] = 272;
@@ -257,7 +241,7 @@ TEST(TensorMap, BoxesFitSharedMemory) {
 
 TEST(TensorMap, StartColumns) {
   for (const ElementType type : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
-    TensorMapArguments a = legal(2);
+    TensorMapArguments a = test::legal_tensor_map(2);
     a.type = type;
     const int64_t vector = type == ElementType::f32 ? 4 : 8;
     const std::string accepted = "accepted is a multiple of " + std::to_string(vector) + " elements (16 bytes)";
@@ -384,7 +368,7 @@ TEST(TensorMap, WhatIsAcceptedIsLoaded) {
   EXPECT_GT(beside, 20);
 }
 TEST(TensorMap, TheLargestIsRepresented) {
-  TensorMapArguments a = legal(3);
+  TensorMapArguments a = test::legal_tensor_map(3);
   a.extents[0] = a.extents[1] = a.extents[2] = k2To32;
   a.extents[2] = 1;
   a.pitches[1] = k2To40 - 16, a.pitches[2] = 2 * k2To32;

@@ -82,6 +82,23 @@ inline std::vector<uint8_t> expected_box(const TensorMapArguments& a, const int3
   return expected;
 }
 
+// 65 x 97 (x 5) of bf16 in a box of 64 x 8 (x 3), every number another one. Nothing looks at the memory.
+inline TensorMapArguments legal_tensor_map(int rank) {
+  TensorMapArguments a;
+  a.type = ElementType::bf16;
+  a.base = reinterpret_cast<const void*>(uintptr_t{0x7f12345670});
+  a.rank = rank;
+  const int64_t extents[] = {65, 97, 5}, pitches[] = {0, 144, 144 * 97};
+  const int box[] = {64, 8, 3};
+  for (int i = 0; i < rank; ++i) {
+    a.extents[i] = extents[i];
+    a.pitches[i] = pitches[i];
+    a.box[i] = box[i];
+  }
+  a.swizzle = TensorSwizzle::b128;
+  return a;
+}
+
 struct TensorLoadCase {
   TensorMapArguments map;
   int32_t start[3];

@@ -2,22 +2,13 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "common/check.cuh"
 #include "common/ptx_sm90.cuh"
-
-// ThreadSanitizer's hooks: its reports are counted here, and fail a test, not the process.
-static std::atomic<int> race_reports{0};
-extern "C" const char* __tsan_default_options() {
-  return "exitcode=0:suppress_equal_addresses=0";
-}
-extern "C" void __tsan_on_report(void*) {
-  ++race_reports;
-}
+#include "tests/sim/races.h"
 
 namespace grout {
 

@@ -5,35 +5,12 @@
 #include "tests/kernels/copy_sweep.cuh"
 #include "tests/kernels/crop_cases.cuh"
 #include "tests/sim/fence.h"
+#include "tests/sim/modes.h"
 
 namespace grout::test {
 namespace {
 
-bool thread_sanitizer() { return sim::sanitizer() == sim::Sanitizer::thread; }
-size_t guard() { return sim::sanitizer() == sim::Sanitizer::address ? 0 : 256; }
-
-class CopySweep : public ::testing::Test {
- protected:
-  void SetUp() override {
-    saved_ = sim::options();
-    sim::options().compute_capability = 90;
-  }
-  void TearDown() override { sim::options() = saved_; }
-
- private:
-  sim::Options saved_;
-};
-
-void use(int schedule, uint64_t seed) {
-  // ThreadSanitizer: warp-greedy and random late, round-robin early.
-  if (thread_sanitizer()) schedule = schedule % 3 == 0 ? 3 : schedule % 3 == 1 ? 2 : 9;
-  sim::options().schedule = sim::kSchedules[schedule % 5];
-  sim::options().asynchrony = sim::kAsynchronies[schedule / 5];
-  sim::options().seed = seed;
-}
-std::string mode() {
-  return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
-}
+class CopySweep : public SimulatedTest90 {};
 
 CropKernel stream_kernel() {
   return {"copy_stream", [](const CropArguments& g, CropPath& path) { return crop_stream(g, nullptr, &path); }};

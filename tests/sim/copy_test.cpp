@@ -6,33 +6,12 @@
 
 #include "tests/kernels/copy_kernels.cuh"
 #include "tests/kernels/crop_cases.cuh"
+#include "tests/sim/modes.h"
 
 namespace grout::test {
 namespace {
 
-bool thread_sanitizer() { return sim::sanitizer() == sim::Sanitizer::thread; }
-size_t guard() { return sim::sanitizer() == sim::Sanitizer::address ? 0 : 256; }
-
-class Copy : public ::testing::Test {
- protected:
-  void SetUp() override { saved_ = sim::options(); }
-  void TearDown() override { sim::options() = saved_; }
-
- private:
-  sim::Options saved_;
-};
-
-void use(int schedule, uint64_t seed) {
-  // ThreadSanitizer: warp-greedy and random late, round-robin early.
-  if (thread_sanitizer()) schedule = schedule % 3 == 0 ? 3 : schedule % 3 == 1 ? 2 : 9;
-  sim::options().schedule = sim::kSchedules[schedule % 5];
-  sim::options().asynchrony = sim::kAsynchronies[schedule / 5];
-  sim::options().seed = seed;
-}
-
-std::string mode() {
-  return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
-}
+class Copy : public SimulatedTest {};
 
 TEST_F(Copy, SeededCopies) {
   const int cases = thread_sanitizer() ? 60 : 2240, least = thread_sanitizer() ? 20 : 400;

@@ -8,6 +8,7 @@
 
 #include "tests/kernels/gemm_call.cu"
 #include "tests/kernels/gemm_cases.cuh"
+#include "tests/sim/modes.h"
 
 extern "C" {
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void* address, std::size_t bytes);
@@ -17,19 +18,7 @@ __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* ad
 namespace grout::test {
 namespace {
 
-bool thread_sanitizer() { return sim::sanitizer() == sim::Sanitizer::thread; }
-bool address_sanitizer() { return sim::sanitizer() == sim::Sanitizer::address; }
-// AddressSanitizer watches the ends of an allocation better than a guard band.
-size_t guard() { return address_sanitizer() ? 0 : 256; }
-
-class Gemm : public ::testing::Test {
- protected:
-  void SetUp() override { saved_ = sim::options(); }
-  void TearDown() override { sim::options() = saved_; }
-
- private:
-  sim::Options saved_;
-};
+class Gemm : public SimulatedTest {};
 class GemmSlow : public Gemm {
  protected:
   void SetUp() override {

@@ -667,29 +667,23 @@ template <bool Bug> __global__ void cluster_rank_outside(const uint32_t* in, uin
   ptx::cluster_sync();
 }
 
-// Rank 0 loads for both.
-template <bool Bug> __global__ void multicast_outside_the_cluster(const uint32_t* in, uint32_t* out) {
+// Rank 0 loads for both blocks of its cluster, or for the blocks that `blocks` names.
+__device__ __forceinline__ void multicast_by_rank_0(const uint32_t* in, uint32_t* out, uint16_t blocks GROUT_AT) {
   make_cluster_barrier(0, 1);
   if (threadIdx.x == 0) {
     ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
     if (ptx::cluster_rank() == 0)
-      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 7 : 3);
+      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), blocks GROUT_HERE);
   }
-  wait(barrier(0), 0);
+  wait(barrier(0), 0 GROUT_HERE);
   out[global_thread()] = words()[threadIdx.x];
   ptx::cluster_sync();
 }
-
+template <bool Bug> __global__ void multicast_outside_the_cluster(const uint32_t* in, uint32_t* out) {
+  multicast_by_rank_0(in, out, Bug ? 7 : 3);
+}
 template <bool Bug> __global__ void multicast_misses_a_block(const uint32_t* in, uint32_t* out) {
-  make_cluster_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (ptx::cluster_rank() == 0)
-      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), Bug ? 1 : 3);
-  }
-  wait(barrier(0), 0);
-  out[global_thread()] = words()[threadIdx.x];
-  ptx::cluster_sync();
+  multicast_by_rank_0(in, out, Bug ? 1 : 3);
 }
 
 // The sender fills the neighbour's stage without knowing whether it has been read there.

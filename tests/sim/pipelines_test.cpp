@@ -2,20 +2,12 @@
 // ThreadSanitizer in its build; each correct twin is right and silent under all of them.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <vector>
 
 #include "common/check.cuh"
 #include "tests/kernels/copy_pipelines.cuh"
-
-// ThreadSanitizer's hooks: its reports are counted here, and fail a test, not the process. The pipelines use the same
-// memory one after another, for which it would report one race only.
-static std::atomic<int> race_reports{0};
-extern "C" const char* __tsan_default_options() {
-  return "exitcode=0:suppress_equal_addresses=0";
-}
-extern "C" void __tsan_on_report(void*) { ++race_reports; }
+#include "tests/sim/races.h"
 
 namespace grout::pipelines {
 namespace {

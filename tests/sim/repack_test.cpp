@@ -2,30 +2,24 @@
 // kernels, kernels that follow the copy without waiting for it to end, and everything that it refuses.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <set>
 
 #include "tests/kernels/repack_cases.cuh"
 #include "tests/sim/fence.h"
-
-// ThreadSanitizer's hooks: its reports are counted here, and fail a test, not the process.
-static std::atomic<int> race_reports{0};
-extern "C" const char* __tsan_default_options() {
-  return "exitcode=0:suppress_equal_addresses=0";
-}
-extern "C" void __tsan_on_report(void*) { ++race_reports; }
+#include "tests/sim/modes.h"
+#include "tests/sim/races.h"
 
 namespace grout::test {
 namespace {
 
-bool thread_sanitizer() { return sim::sanitizer() == sim::Sanitizer::thread; }
-size_t guard() { return sim::sanitizer() == sim::Sanitizer::address ? 0 : 256; }
-
-class Repack : public ::testing::Test {
+class Repack : public SimulatedTest {
  protected:
-  void SetUp() override { saved_ = sim::options(), races_ = race_reports; }
+  void SetUp() override {
+    SimulatedTest::SetUp();
+    races_ = race_reports;
+  }
   void TearDown() override {
-    sim::options() = saved_;
+    SimulatedTest::TearDown();
     if (!expects_races_) {
       EXPECT_EQ(race_reports, races_) << "data races";
     }
@@ -33,19 +27,8 @@ class Repack : public ::testing::Test {
   bool expects_races_ = false;
 
  private:
-  sim::Options saved_;
   int races_ = 0;
 };
-
-void use(int schedule, uint64_t seed) {
-  if (thread_sanitizer()) schedule = schedule % 3 == 0 ? 3 : schedule % 3 == 1 ? 2 : 9;
-  sim::options().schedule = sim::kSchedules[schedule % 5];
-  sim::options().asynchrony = sim::kAsynchronies[schedule / 5];
-  sim::options().seed = seed;
-}
-std::string mode() {
-  return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
-}
 
 // The memory before the first valid byte of each source.
 std::vector<std::unique_ptr<Fence>> fences(const RepackData& data) {
