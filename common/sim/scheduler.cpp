@@ -64,6 +64,8 @@ Statistics& Statistics::operator+=(const Statistics& other) {
   cluster_barriers += other.cluster_barriers;
   cluster_loads += other.cluster_loads;
   cluster_stores += other.cluster_stores;
+  cluster_launches += other.cluster_launches;
+  programmatic_launches += other.programmatic_launches;
   return *this;
 }
 
@@ -402,6 +404,8 @@ void launch(const Launch& shape, void (*body)(void*), void* context, const void*
   if (failure) std::rethrow_exception(failure);
   dependency.finish();
   last_statistics = {};
+  last_statistics.cluster_launches = cluster > 1;
+  last_statistics.programmatic_launches = programmatic;
   for (const auto& scheduler : schedulers) last_statistics += scheduler->statistics;
 }
 

@@ -134,6 +134,7 @@ struct Statistics {
   std::uint64_t mbarrier_phases = 0;                  ///< completed
   std::uint64_t cluster_barriers = 0;   ///< completed phases of cluster barriers
   std::uint64_t cluster_loads = 0, cluster_stores = 0;  ///< ld, st of shared::cluster, each thread's counted
+  std::uint64_t cluster_launches = 0, programmatic_launches = 0;  ///< 1 if the launch was one, else 0
   Statistics& operator+=(const Statistics& other);
 };
 /// Of this host thread's last launch that finished without a report.

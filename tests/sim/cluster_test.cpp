@@ -139,6 +139,7 @@ void check_exchange(dim3 grid, dim3 block, unsigned cluster, unsigned rounds) {
       ASSERT_EQ(out[b * size * N + i], b * 100000 + i / N * 10 + i % N + rounds * (before + 1)) << b << " " << i;
     }
   }
+  EXPECT_EQ(statistics().cluster_launches, cluster > 1 ? 1u : 0u);
   EXPECT_EQ(statistics().cluster_barriers, uint64_t(2 * rounds) * (blocks / cluster));
   EXPECT_EQ(statistics().cluster_loads, uint64_t(rounds) * blocks * size);
   EXPECT_EQ(statistics().cluster_stores, uint64_t(rounds) * blocks * size);
@@ -565,8 +566,10 @@ TEST_F(DependentLaunchTest, AGridThatWaitsSeesWhatThePreviousWrote) {
           for (auto* consumer : {consume<Waits::first>, consume_behind_barrier}) {
             Arrays arrays;
             run(producer, kPlain, arrays[0]);
+            EXPECT_EQ(statistics().programmatic_launches, 0u);
             EXPECT_TRUE(arrays.is(0, kProduced)) << "the host's view";
             run(consumer, kProgrammatic, arrays[0], arrays[1]);
+            EXPECT_EQ(statistics().programmatic_launches, 1u);
             EXPECT_TRUE(arrays.is(0, kProduced));
             EXPECT_TRUE(arrays.is(1, kConsumed));
           }

@@ -202,6 +202,21 @@ template <bool ConsumerWaits> Chain run_chain() {
   return chain;
 }
 
+// Without the flag all results are the same, only later.
+TEST_F(Repack, IsAProgrammaticLaunchIfAskedTo) {
+  RepackCase x;
+  x.operands.push_back({.rows = 9, .cols = 11});
+  for (const ElementType type : {ElementType::bf16, ElementType::f32})
+    for (const bool programmatic : {false, true}) {
+      x.type = type;
+      const RepackData data(x, guard());
+      const Status status = repack(data.arguments(), type, nullptr, programmatic);
+      ASSERT_TRUE(status) << status.message;
+      EXPECT_EQ(data.verify(), "");
+      EXPECT_EQ(sim::statistics().programmatic_launches, programmatic ? 1u : 0u);
+      EXPECT_EQ(sim::statistics().cluster_launches, 0u);
+    }
+}
 TEST_F(Repack, BetweenDependentKernels) {
   const Chain chain = run_chain<true>();
   EXPECT_EQ(chain.right, 10) << chain.text;
