@@ -42,4 +42,14 @@ inline std::string mode() {
   return std::string(sim::name(sim::options().schedule)) + " " + sim::name(sim::options().asynchrony);
 }
 
+// Calls f in every mode: under every schedule, late and early.
+template <class F> void in_every_mode(F f) {
+  for (const sim::Asynchrony asynchrony : sim::kAsynchronies)
+    for (const sim::Schedule schedule : sim::kSchedules) {
+      sim::options().schedule = schedule, sim::options().asynchrony = asynchrony;
+      SCOPED_TRACE(mode());
+      f();
+    }
+}
+
 }  // namespace grout::test
