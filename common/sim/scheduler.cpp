@@ -350,11 +350,6 @@ Thread& Entry::require(const char* name) {
 
 // ---- Launch ----
 
-void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* context, const void* kernel,
-            const char* name) {
-  launch({grid, block, shared_bytes}, body, context, kernel, name);
-}
-
 void launch(const Launch& shape, void (*body)(void*), void* context, const void* kernel, const char* name) {
   const auto& [grid, block, shared_bytes, cluster, programmatic] = shape;
   if (current) throw std::logic_error("launch was called from inside a kernel");

@@ -150,8 +150,6 @@ struct Launch {
 /// Runs `body(context)` once in each thread of the grid and returns when all have ended. `kernel` identifies the kernel
 /// in `launched_kernels()`, `name` in reports. Throws `Report`.
 void launch(const Launch& launch, void (*body)(void*), void* context, const void* kernel, const char* name = nullptr);
-void launch(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* context, const void* kernel,
-            const char* name = nullptr);
 
 /// Every kernel that was launched in this process. Not to be read during a launch.
 const std::set<const void*>& launched_kernels();

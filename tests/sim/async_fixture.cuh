@@ -1,4 +1,4 @@
-// What the tests of mbarriers and the copy engine share. For one source file of a program.
+// What the tests of mbarriers and the copy engine share.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -8,47 +8,13 @@
 
 #include "common/check.cuh"
 #include "common/ptx_sm90.cuh"
+#include "tests/sim/device_test.h"
 #include "tests/sim/races.h"
 
 namespace grout {
 
-class AsyncTest : public testing::Test {
- protected:
-  void SetUp() override {
-    sim::options().workers = 1;
-    races_ = race_reports;
-  }
-  void TearDown() override {
-    sim::options() = saved_;
-    EXPECT_EQ(race_reports - races_, expected_races_) << "races";
-  }
-  /// Calls f under every schedule, late and early.
-  template <class F>
-  void in_every_mode(F f) {
-    for (const sim::Asynchrony asynchrony : sim::kAsynchronies) {
-      for (const sim::Schedule schedule : sim::kSchedules) {
-        SCOPED_TRACE(std::string(sim::name(asynchrony)) + " " + sim::name(schedule));
-        sim::options().schedule = schedule;
-        sim::options().asynchrony = asynchrony;
-        f();
-      }
-    }
-  }
-  /// Runs f, in which races are expected, and returns how many there were.
-  template <class F>
-  int races_of(F f) {
-    const int before = race_reports;
-    testing::internal::CaptureStderr();
-    f();
-    (void)testing::internal::GetCapturedStderr();
-    expected_races_ += race_reports - before;
-    return race_reports - before;
-  }
-
- private:
-  sim::Options saved_ = sim::options();
-  int races_ = 0, expected_races_ = 0;
-};
+using AsyncTest = test::RaceFree<test::SimTest>;
+using test::in_every_mode;
 
 inline bool late() {
   return sim::options().asynchrony == sim::Asynchrony::late;
@@ -103,7 +69,7 @@ inline sim::TensorMap map_of(const TensorCase& c, void* base) {
   return map;
 }
 
-constexpr size_t kBoxRoom = 16 << 10;
+inline constexpr size_t kBoxRoom = 16 << 10;
 struct BoxStorage {
   alignas(1024) unsigned char box[kBoxRoom];
   uint64_t barrier;

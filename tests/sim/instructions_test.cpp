@@ -3,13 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/instruction_cases.h"
+#include "tests/sim/modes.h"
 
 namespace grout::instructions {
 namespace {
 
 const bool kBrief = sim::sanitizer() == sim::Sanitizer::thread;
 
-class Instructions : public testing::TestWithParam<Case> {};
+class Instructions : public test::SimulatedTest, public testing::WithParamInterface<Case> {};
+using CpAsync = test::SimulatedTest;
 
 std::vector<Case> all_cases() {
   std::vector<Case> all = cases(kBrief);
@@ -18,19 +20,14 @@ std::vector<Case> all_cases() {
 }
 
 TEST_P(Instructions, MatchReferenceInEveryMode) {
-  for (const sim::Schedule schedule : sim::kSchedules)
-    for (const sim::Asynchrony asynchrony : sim::kAsynchronies) {
-      SCOPED_TRACE(std::string(sim::name(schedule)) + ", " + sim::name(asynchrony));
-      sim::options().schedule = schedule;
-      sim::options().asynchrony = asynchrony;
-      sim::options().seed = 7;
-      sim::options().compute_capability = GetParam().capability;
-      Words out;
-      const Status status = run(GetParam(), out);
-      ASSERT_TRUE(status) << status.message;
-      ASSERT_EQ(compare_with_reference(GetParam(), out), "");
-    }
-  sim::options() = sim::Options{};
+  sim::options().seed = 7;
+  sim::options().compute_capability = GetParam().capability;
+  test::in_every_mode([&] {
+    Words out;
+    const Status status = run(GetParam(), out);
+    ASSERT_TRUE(status) << status.message;
+    ASSERT_EQ(compare_with_reference(GetParam(), out), "");
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Instructions, testing::ValuesIn(all_cases()),
@@ -59,7 +56,7 @@ void peek(const uint32_t* in, uint32_t* out) {
 
 // The simulated device's own promise: late, the destination is poison until the wait that must complete the copy;
 // early, it is there at once.
-TEST(CpAsync, LateAndEarlyAreTheExtremes) {
+TEST_F(CpAsync, LateAndEarlyAreTheExtremes) {
   Case c{.name = "peek",
          .kernel = peek,
          .block = 1,
@@ -73,7 +70,6 @@ TEST(CpAsync, LateAndEarlyAreTheExtremes) {
   sim::options().asynchrony = sim::Asynchrony::early;
   ASSERT_TRUE(run(c, out));
   EXPECT_EQ(out, (Words{0xabcdef01u, 0xabcdef01u, 0xabcdef01u, 0xabcdef01u, 0x6789u, 0x6789u}));
-  sim::options() = sim::Options{};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "tests/sim/mutants.cuh"
 
 #include "common/tensor_map.cuh"
+#include "tests/sim/modes.h"
 #include "tests/sim/mutants_async.cuh"
 
 #include <gtest/gtest.h>
@@ -272,25 +273,21 @@ int run_all_modes(const Mutant& mutant, bool bug) {
   uint32_t *in = nullptr, *out = nullptr;
   if (cudaMalloc(&in, threads * 4) != cudaSuccess || cudaMalloc(&out, size * 4) != cudaSuccess) return 3;
   for (unsigned i = 0; i < threads; ++i) in[i] = 1000 + i;
-  for (sim::Asynchrony asynchrony : sim::kAsynchronies) {
-    for (sim::Schedule schedule : sim::kSchedules) {
-      sim::options().schedule = schedule;
-      sim::options().asynchrony = asynchrony;
-      sim::options().compute_capability = 90;
-      std::fill_n(out, threads, 0xffffffffu);
-      out[threads] = out[threads + 1] = 0;
-      const Status status = (bug ? mutant.wrong : mutant.right)(mutant, in, out);
-      std::string outcome = status ? "right" : "report " + status.message;
-      for (unsigned i = 0; status && i < threads + mutant.more; ++i) {
-        const uint32_t expected = mutant.expected(i, mutant.block, threads);
-        if (out[i] == expected) continue;
-        outcome = "wrong out[" + std::to_string(i) + "] = " + std::to_string(out[i]) + " instead of " +
-                  std::to_string(expected);
-        break;
-      }
-      std::cout << "mode " << sim::name(asynchrony) << ' ' << sim::name(schedule) << ": " << outcome << std::endl;
+  sim::options().compute_capability = 90;
+  test::in_every_mode([&] {
+    std::fill_n(out, threads, 0xffffffffu);
+    out[threads] = out[threads + 1] = 0;
+    const Status status = (bug ? mutant.wrong : mutant.right)(mutant, in, out);
+    std::string outcome = status ? "right" : "report " + status.message;
+    for (unsigned i = 0; status && i < threads + mutant.more; ++i) {
+      const uint32_t expected = mutant.expected(i, mutant.block, threads);
+      if (out[i] == expected) continue;
+      outcome = "wrong out[" + std::to_string(i) + "] = " + std::to_string(out[i]) + " instead of " +
+                std::to_string(expected);
+      break;
     }
-  }
+    std::cout << "mode " << test::mode() << ": " << outcome << std::endl;
+  });
   (void)cudaFree(in);
   (void)cudaFree(out);
   return 0;

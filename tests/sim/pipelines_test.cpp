@@ -7,6 +7,7 @@
 
 #include "common/check.cuh"
 #include "tests/kernels/copy_pipelines.cuh"
+#include "tests/sim/modes.h"
 #include "tests/sim/races.h"
 
 namespace grout::pipelines {
@@ -100,30 +101,25 @@ Outcome run(Kernel kernel, int pipeline) {
   const std::vector<float> want = expected(pipeline);
 
   Outcome outcome;
-  const sim::Options saved = sim::options();
-  for (const sim::Schedule schedule : sim::kSchedules)
-    for (const sim::Asynchrony asynchrony : sim::kAsynchronies) {
-      sim::options().schedule = schedule, sim::options().asynchrony = asynchrony;
-      const std::vector<unsigned char> poison(out.size(), kPoison);
-      out.upload(poison.data());
-      const int before = race_reports;
-      const Status status =
-          launch(kernel, dim3(1), dim3(kThreads), sizeof(Storage), nullptr, device_a.as<bf16>(), device_b.as<bf16>(), out.as<float>());
-      std::vector<float> got(kThreads);
-      out.download(got.data());
-      const bool right = std::memcmp(got.data(), want.data(), out.size()) == 0;
-      ++outcome.modes;
-      outcome.races += race_reports - before;
-      if (!status) ++outcome.reports;
-      else ++(right ? outcome.right : outcome.wrong);
-      outcome.text += std::string(sim::name(schedule)) + " " + sim::name(asynchrony) + ": " +
-                      (!status ? status.message : right ? "right" : "wrong") + "\n";
-    }
-  sim::options() = saved;
+  test::in_every_mode([&] {
+    const std::vector<unsigned char> poison(out.size(), kPoison);
+    out.upload(poison.data());
+    const int before = race_reports;
+    const Status status = launch(kernel, dim3(1), dim3(kThreads), sizeof(Storage), nullptr, device_a.as<bf16>(),
+                                 device_b.as<bf16>(), out.as<float>());
+    std::vector<float> got(kThreads);
+    out.download(got.data());
+    const bool right = std::memcmp(got.data(), want.data(), out.size()) == 0;
+    ++outcome.modes;
+    outcome.races += race_reports - before;
+    if (!status) ++outcome.reports;
+    else ++(right ? outcome.right : outcome.wrong);
+    outcome.text += test::mode() + ": " + (!status ? status.message : right ? "right" : "wrong") + "\n";
+  });
   return outcome;
 }
 
-class Pipelines : public ::testing::TestWithParam<Mutant> {};
+class Pipelines : public test::SimulatedTest, public ::testing::WithParamInterface<Mutant> {};
 
 TEST_P(Pipelines, TwinIsSilent) {
   const Outcome outcome = run(GetParam().right, GetParam().pipeline);
