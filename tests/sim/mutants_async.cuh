@@ -1,5 +1,5 @@
-// Mutants of asynchronous copies, mbarriers, clusters and dependent launches. As in mutants.cuh: one small kernel a
-// bug, `Bug` puts it in, and nothing else differs from the correct twin; mutants_test.cpp says what must find it.
+// Mutants of asynchronous copies and mbarriers. As in mutants.cuh: one small kernel a bug, `Bug` puts it in, and nothing
+// else differs from the correct twin; mutants_test.cpp says what must find it. Of clusters: mutants_cluster.cuh.
 //
 // in[i] = 1000 + i, one word a thread; out has one word a thread. Tensor kernels have a map beside: of `in` or of
 // `out` as rows of 32 words, a box being kBoxRows rows. Clusters have two blocks.
@@ -44,15 +44,39 @@ __device__ __forceinline__ void make_cluster_barrier(unsigned number, uint32_t c
   ptx::cluster_sync(GROUT_HERE_ONLY);
 }
 
+// Thread 0 has barrier 0, made here, expect some bytes, and loads `bytes` bytes to word `to`.
+__device__ __forceinline__ void load_by_thread_0(unsigned to, const uint32_t* from, uint32_t bytes,
+                                                 uint32_t expected GROUT_AT) {
+  make_barrier(0, 1 GROUT_HERE);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_arrive_expect_tx(barrier(0), expected GROUT_HERE);
+    ptx::cp_async_bulk_load(word_address(to), from, bytes, barrier(0) GROUT_HERE);
+  }
+}
+// The same of a box that begins at this column and row.
+__device__ __forceinline__ void load_box_by_thread_0(unsigned to, const TensorMap& map, int32_t column, int32_t row,
+                                                     uint32_t expected GROUT_AT) {
+  make_barrier(0, 1 GROUT_HERE);
+  if (threadIdx.x == 0) {
+    const int32_t start[2] = {column, row};
+    ptx::mbarrier_arrive_expect_tx(barrier(0), expected GROUT_HERE);
+    ptx::cp_async_bulk_tensor_load(word_address(to), map, start, barrier(0) GROUT_HERE);
+  }
+}
+// Thread 0 stores a word a thread, and waits until all are written.
+__device__ __forceinline__ void store_by_thread_0(uint32_t* out GROUT_AT) {
+  if (threadIdx.x == 0) {
+    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4 GROUT_HERE);
+    ptx::cp_async_bulk_commit_group(GROUT_HERE_ONLY);
+    ptx::cp_async_bulk_wait_group<0>(GROUT_HERE_ONLY);
+  }
+}
+
 // ---- Full and empty ----
 
 // Reads a stage without waiting for its copy.
 template <bool Bug> __global__ void missing_full_wait(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(0, in, blockDim.x * 4, blockDim.x * 4);
   if constexpr (!Bug) wait(barrier(0), 0);
   out[threadIdx.x] = words()[threadIdx.x];
   if constexpr (Bug) wait(barrier(0), 0);
@@ -124,11 +148,7 @@ template <bool Bug> __global__ void missing_expect_tx_after_the_copy(const uint3
 }
 
 template <bool Bug> __global__ void expects_too_many_bytes(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4 + (Bug ? 16 : 0));
-    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(0, in, blockDim.x * 4, blockDim.x * 4 + (Bug ? 16 : 0));
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[threadIdx.x];
 }
@@ -148,22 +168,14 @@ template <bool Bug> __global__ void expects_too_few_bytes(const uint32_t* in, ui
 
 // One copy, larger than what is expected.
 template <bool Bug> __global__ void copy_larger_than_expected(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * (Bug ? 2 : 4));
-    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(0, in, blockDim.x * 4, blockDim.x * (Bug ? 2 : 4));
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[threadIdx.x];
 }
 
 // Waits for the phase before the first, which counts as complete.
 template <bool Bug> __global__ void wrong_parity(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(0, in, blockDim.x * 4, blockDim.x * 4);
   wait(barrier(0), Bug ? 1 : 0);
   out[threadIdx.x] = words()[threadIdx.x];
   if constexpr (Bug) wait(barrier(0), 0);
@@ -188,11 +200,7 @@ template <bool Bug> __global__ void parity_not_turned(const uint32_t* in, uint32
 
 // try_wait may say "not yet" at any time.
 template <bool Bug> __global__ void wait_without_loop(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_load(word_address(0), in, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(0, in, blockDim.x * 4, blockDim.x * 4);
   while (!ptx::mbarrier_try_wait_parity(barrier(0), 0))
     if constexpr (Bug) break;
   out[threadIdx.x] = words()[threadIdx.x];
@@ -292,11 +300,7 @@ template <bool Bug> __global__ void missing_proxy_fence_before_bulk_store(const 
   words()[threadIdx.x] = in[threadIdx.x];
   if constexpr (!Bug) ptx::fence_proxy_async_shared();
   __syncthreads();
-  if (threadIdx.x == 0) {
-    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
-    ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group<0>();
-  }
+  store_by_thread_0(out);
 }
 
 template <bool Bug>
@@ -318,12 +322,8 @@ template <bool Bug> __global__ void proxy_fence_of_one_thread_too_early(const ui
   words()[threadIdx.x] = in[threadIdx.x];
   if (Bug && threadIdx.x == 0) ptx::fence_proxy_async_shared();
   __syncthreads();
-  if (threadIdx.x == 0) {
-    if constexpr (!Bug) ptx::fence_proxy_async_shared();
-    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
-    ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group<0>();
-  }
+  if (!Bug && threadIdx.x == 0) ptx::fence_proxy_async_shared();
+  store_by_thread_0(out);
 }
 
 // A fence of writes that come after it.
@@ -332,11 +332,7 @@ template <bool Bug> __global__ void proxy_fence_before_the_writes(const uint32_t
   words()[threadIdx.x] = in[threadIdx.x];
   if constexpr (!Bug) ptx::fence_proxy_async_shared();
   __syncthreads();
-  if (threadIdx.x == 0) {
-    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
-    ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group<0>();
-  }
+  store_by_thread_0(out);
 }
 
 template <bool Bug> __global__ void missing_proxy_fence_before_copy_to_cluster(const uint32_t* in, uint32_t* out) {
@@ -358,11 +354,7 @@ template <bool Bug> __global__ void missing_proxy_fence_before_copy_to_cluster(c
 template <bool Bug> __global__ void missing_proxy_fence_of_global_memory(const uint32_t* in, uint32_t* out) {
   out[threadIdx.x] = in[threadIdx.x];
   if constexpr (!Bug) ptx::fence_proxy_async_global();
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_load(word_address(0), out, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(0, out, blockDim.x * 4, blockDim.x * 4);
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[mirror(threadIdx.x)];
 }
@@ -372,11 +364,7 @@ template <bool Bug> __global__ void missing_barrier_before_bulk_store(const uint
   words()[threadIdx.x] = in[threadIdx.x];
   ptx::fence_proxy_async_shared();
   if constexpr (!Bug) __syncthreads();
-  if (threadIdx.x == 0) {
-    ptx::cp_async_bulk_store(out, word_address(0), blockDim.x * 4);
-    ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group<0>();
-  }
+  store_by_thread_0(out);
 }
 
 // ---- Groups ----
@@ -501,66 +489,41 @@ template <bool Bug> __global__ void exit_with_pending_load(const uint32_t* in, u
 
 template <bool Bug> __global__ void bulk_size_not_of_16_bytes(const uint32_t* in, uint32_t* out) {
   const uint32_t bytes = blockDim.x * 4 - (Bug ? 8 : 16);
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), bytes);
-    ptx::cp_async_bulk_load(word_address(0), in, bytes, barrier(0));
-  }
+  load_by_thread_0(0, in, bytes, bytes);
   wait(barrier(0), 0);
   out[threadIdx.x] = threadIdx.x < bytes / 4 ? words()[threadIdx.x] : in[threadIdx.x];
 }
 
 template <bool Bug> __global__ void bulk_load_from_misaligned_address(const uint32_t* in, uint32_t* out) {
   const unsigned skip = Bug ? 2 : 4;
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4 - 16);
-    ptx::cp_async_bulk_load(word_address(0), in + skip, blockDim.x * 4 - 16, barrier(0));
-  }
+  load_by_thread_0(0, in + skip, blockDim.x * 4 - 16, blockDim.x * 4 - 16);
   wait(barrier(0), 0);
   out[threadIdx.x] = threadIdx.x < skip ? in[threadIdx.x] : words()[threadIdx.x - skip];
 }
 
 template <bool Bug> __global__ void bulk_load_into_misaligned_address(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    ptx::cp_async_bulk_load(word_address(Bug ? 2 : 4), in, blockDim.x * 4, barrier(0));
-  }
+  load_by_thread_0(Bug ? 2 : 4, in, blockDim.x * 4, blockDim.x * 4);
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[threadIdx.x + (Bug ? 2 : 4)];
 }
 
 template <bool Bug> __global__ void bulk_load_reads_out_of_bounds(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    const uint32_t bytes = blockDim.x * 4 + (Bug ? 16 : 0);
-    ptx::mbarrier_arrive_expect_tx(barrier(0), bytes);
-    ptx::cp_async_bulk_load(word_address(0), in, bytes, barrier(0));
-  }
+  const uint32_t bytes = blockDim.x * 4 + (Bug ? 16 : 0);
+  load_by_thread_0(0, in, bytes, bytes);
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[threadIdx.x];
 }
 
 template <bool Bug> __global__ void bulk_load_beyond_shared_memory(const uint32_t* in, uint32_t* out) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), 64);
-    ptx::cp_async_bulk_load(word_address(Bug ? kAsyncWords - 8 : 0), in, 64, barrier(0));
-  }
+  load_by_thread_0(Bug ? kAsyncWords - 8 : 0, in, 64, 64);
   wait(barrier(0), 0);
   out[threadIdx.x] = in[threadIdx.x];
 }
 
 template <bool Bug>
 __global__ void start_column_not_of_16_bytes(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
-  make_barrier(0, 1);
   const unsigned shift = Bug ? 1 : 4, column = threadIdx.x % 32;
-  if (threadIdx.x == 0) {
-    const int32_t start[2] = {static_cast<int32_t>(shift), 0};
-    ptx::mbarrier_arrive_expect_tx(barrier(0), kBoxBytes);
-    ptx::cp_async_bulk_tensor_load(word_address(0), map, start, barrier(0));
-  }
+  load_box_by_thread_0(0, map, static_cast<int32_t>(shift), 0, kBoxBytes);
   wait(barrier(0), 0);
   out[threadIdx.x] = column < shift ? in[threadIdx.x] : words()[threadIdx.x - shift];
 }
@@ -572,24 +535,14 @@ template <bool Bug> __device__ __forceinline__ unsigned swizzled(unsigned word) 
 template <bool Bug>
 __global__ void swizzled_box_at_a_wrong_base(const uint32_t*, uint32_t* out, const __grid_constant__ TensorMap map) {
   constexpr unsigned Base = Bug ? 32 : 256;  // words
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    const int32_t start[2] = {0, 0};
-    ptx::mbarrier_arrive_expect_tx(barrier(0), kBoxBytes);
-    ptx::cp_async_bulk_tensor_load(word_address(Base), map, start, barrier(0));
-  }
+  load_box_by_thread_0(Base, map, 0, 0, kBoxBytes);
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[Base + swizzled<false>(threadIdx.x)];
 }
 
 template <bool Bug>
 __global__ void box_read_without_its_swizzle(const uint32_t*, uint32_t* out, const __grid_constant__ TensorMap map) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    const int32_t start[2] = {0, 0};
-    ptx::mbarrier_arrive_expect_tx(barrier(0), kBoxBytes);
-    ptx::cp_async_bulk_tensor_load(word_address(0), map, start, barrier(0));
-  }
+  load_box_by_thread_0(0, map, 0, 0, kBoxBytes);
   wait(barrier(0), 0);
   out[threadIdx.x] = words()[swizzled<Bug>(threadIdx.x)];
 }
@@ -597,197 +550,9 @@ __global__ void box_read_without_its_swizzle(const uint32_t*, uint32_t* out, con
 // The barrier counts the whole box, the zeros outside the tensor too.
 template <bool Bug>
 __global__ void expects_only_what_lies_inside(const uint32_t* in, uint32_t* out, const __grid_constant__ TensorMap map) {
-  make_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    const int32_t start[2] = {0, kBoxRows - 1};
-    ptx::mbarrier_arrive_expect_tx(barrier(0), Bug ? 128 : kBoxBytes);
-    ptx::cp_async_bulk_tensor_load(word_address(0), map, start, barrier(0));
-  }
+  load_box_by_thread_0(0, map, 0, kBoxRows - 1, Bug ? 128 : kBoxBytes);
   wait(barrier(0), 0);
   out[threadIdx.x] = threadIdx.x < 96 ? in[threadIdx.x] + words()[32 + threadIdx.x] : words()[threadIdx.x - 96];
-}
-
-// ---- Clusters ----
-
-template <bool Bug> __global__ void missing_cluster_barrier_before_read(const uint32_t* in, uint32_t* out) {
-  words()[threadIdx.x] = in[global_thread()];
-  if constexpr (Bug) {
-    __syncthreads();
-  } else {
-    ptx::cluster_sync();
-  }
-  uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
-  out[global_thread()] = r[0];
-  ptx::cluster_sync();
-}
-
-// The blocks meet, but .relaxed orders no memory.
-template <bool Bug> __global__ void relaxed_cluster_arrive(const uint32_t* in, uint32_t* out) {
-  words()[threadIdx.x] = in[global_thread()];
-  if constexpr (Bug) {
-    ptx::cluster_arrive_relaxed();
-  } else {
-    ptx::cluster_arrive();
-  }
-  ptx::cluster_wait();
-  uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
-  out[global_thread()] = r[0];
-  ptx::cluster_sync();
-}
-
-template <bool Bug> __global__ void exit_before_a_neighbour_reads(const uint32_t* in, uint32_t* out) {
-  words()[threadIdx.x] = in[global_thread()];
-  ptx::cluster_sync();
-  uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
-  out[global_thread()] = r[0];
-  if constexpr (!Bug) ptx::cluster_sync();
-}
-
-template <bool Bug> __global__ void missing_cluster_wait(const uint32_t* in, uint32_t* out) {
-  words()[threadIdx.x] = in[global_thread()];
-  ptx::cluster_arrive();
-  if constexpr (!Bug) ptx::cluster_wait();
-  uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), ptx::cluster_rank() ^ 1));
-  out[global_thread()] = r[0];
-  if constexpr (Bug) ptx::cluster_wait();
-  ptx::cluster_sync();
-}
-
-template <bool Bug> __global__ void cluster_rank_outside(const uint32_t* in, uint32_t* out) {
-  words()[threadIdx.x] = in[global_thread()];
-  ptx::cluster_sync();
-  const uint32_t rank = ptx::cluster_rank();
-  uint32_t r[1];
-  ptx::load_shared_cluster(r, ptx::mapa(word_address(threadIdx.x), Bug ? rank + 1 : rank ^ 1));
-  out[global_thread()] = r[0];
-  ptx::cluster_sync();
-}
-
-// Rank 0 loads for both blocks of its cluster, or for the blocks that `blocks` names.
-__device__ __forceinline__ void multicast_by_rank_0(const uint32_t* in, uint32_t* out, uint16_t blocks GROUT_AT) {
-  make_cluster_barrier(0, 1);
-  if (threadIdx.x == 0) {
-    ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (ptx::cluster_rank() == 0)
-      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), blocks GROUT_HERE);
-  }
-  wait(barrier(0), 0 GROUT_HERE);
-  out[global_thread()] = words()[threadIdx.x];
-  ptx::cluster_sync();
-}
-template <bool Bug> __global__ void multicast_outside_the_cluster(const uint32_t* in, uint32_t* out) {
-  multicast_by_rank_0(in, out, Bug ? 7 : 3);
-}
-template <bool Bug> __global__ void multicast_misses_a_block(const uint32_t* in, uint32_t* out) {
-  multicast_by_rank_0(in, out, Bug ? 1 : 3);
-}
-
-// The sender fills the neighbour's stage without knowing whether it has been read there.
-template <bool Bug> __global__ void multicast_into_a_stage_in_use(const uint32_t* in, uint32_t* out) {
-  make_cluster_barrier(0, 1);
-  uint32_t sum = 0;
-  for (uint32_t round = 0; round < 3; ++round) {
-    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect_tx(barrier(0), blockDim.x * 4);
-    if (threadIdx.x == 0 && ptx::cluster_rank() == 0)
-      ptx::cp_async_bulk_load_multicast(word_address(0), in, blockDim.x * 4, barrier(0), 3);
-    wait(barrier(0), round & 1);
-    sum += words()[threadIdx.x];
-    if constexpr (Bug) {
-      __syncthreads();
-    } else {
-      ptx::cluster_sync();
-    }
-  }
-  out[global_thread()] = sum / 3;
-  ptx::cluster_sync();
-}
-
-// Each tells the other that it has written there; told to itself, it reads too early.
-template <bool Bug> __global__ void remote_arrival_at_ones_own_barrier(const uint32_t* in, uint32_t* out) {
-  make_cluster_barrier(0, blockDim.x);
-  const uint32_t to = ptx::cluster_rank() ^ 1, word[1] = {in[global_thread()]};
-  ptx::store_shared_cluster(ptx::mapa(word_address(threadIdx.x), to), word);
-  ptx::mbarrier_arrive_cluster(Bug ? barrier(0) : ptx::mapa(barrier(0), to));
-  wait_cluster(barrier(0), 0);
-  out[global_thread()] = words()[mirror(threadIdx.x)];
-  ptx::cluster_sync();
-}
-
-// What a neighbour wrote before it arrived is seen behind a wait of the cluster's scope only.
-template <bool Bug> __global__ void remote_arrival_waited_for_in_the_block(const uint32_t* in, uint32_t* out) {
-  make_cluster_barrier(0, blockDim.x);
-  const uint32_t to = ptx::cluster_rank() ^ 1, word[1] = {in[global_thread()]};
-  ptx::store_shared_cluster(ptx::mapa(word_address(threadIdx.x), to), word);
-  ptx::mbarrier_arrive_cluster(ptx::mapa(barrier(0), to));
-  if constexpr (Bug) {
-    wait(barrier(0), 0);
-  } else {
-    wait_cluster(barrier(0), 0);
-  }
-  out[global_thread()] = words()[mirror(threadIdx.x)];
-  ptx::cluster_sync();
-}
-
-// ---- Dependent launches: the second may begin before the first has ended ----
-// The first writes the words of block 0; the second, whose block 1 reads them, is the mutant.
-
-enum class Lets { before_it_writes, when_it_has_written, at_its_end };
-template <Lets When> __global__ void first_of_two(const uint32_t* in, uint32_t* out) {
-  if constexpr (When == Lets::before_it_writes) ptx::griddepcontrol_launch_dependents();
-  if (blockIdx.x == 0) out[threadIdx.x] = in[threadIdx.x];
-  if constexpr (When == Lets::when_it_has_written) {
-    __threadfence();
-    ptx::griddepcontrol_launch_dependents();
-  }
-}
-
-template <bool Bug> __global__ void missing_dependency_wait(const uint32_t*, uint32_t* out) {
-  if constexpr (!Bug) ptx::griddepcontrol_wait();
-  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
-}
-
-// That the first launch has written, fenced and let this one begin does not show what it wrote.
-template <bool Bug> __global__ void launch_of_dependents_taken_for_an_order(const uint32_t*, uint32_t* out) {
-  if constexpr (!Bug) ptx::griddepcontrol_wait();
-  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
-}
-
-// A grid that never says so lets the next one begin when its blocks have ended: not when what they wrote is seen.
-template <bool Bug> __global__ void end_of_blocks_taken_for_an_order(const uint32_t*, uint32_t* out) {
-  if constexpr (!Bug) ptx::griddepcontrol_wait();
-  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
-}
-
-// The wait is for the thread that executes it, and those that a barrier orders behind it.
-template <bool Bug> __global__ void dependency_wait_of_another_thread(const uint32_t*, uint32_t* out) {
-  if (threadIdx.x == 0) ptx::griddepcontrol_wait();
-  if constexpr (!Bug) __syncthreads();
-  if (blockIdx.x == 1) out[global_thread()] = out[threadIdx.x] + blockDim.x;
-}
-
-// The copy engine waits for no grid either.
-template <bool Bug> __global__ void dependent_copy_before_its_wait(const uint32_t*, uint32_t* out) {
-  make_barrier(0, 1);
-  if (blockIdx.x == 0) return;
-  if (threadIdx.x == 0) {
-    if constexpr (!Bug) ptx::griddepcontrol_wait();
-    ptx::mbarrier_arrive_expect_tx(barrier(0), 128);
-    ptx::cp_async_bulk_load(word_address(0), out, 128, barrier(0));
-  }
-  wait(barrier(0), 0);
-  if constexpr (Bug) ptx::griddepcontrol_wait();
-  out[global_thread()] = words()[threadIdx.x] + blockDim.x;
-}
-
-// Writes over what the first launch may still write.
-template <bool Bug> __global__ void dependent_write_before_its_wait(const uint32_t* in, uint32_t* out) {
-  if constexpr (Bug) out[global_thread()] = 0;
-  ptx::griddepcontrol_wait();
-  out[global_thread()] = in[global_thread()];
 }
 
 }  // namespace grout::mutants

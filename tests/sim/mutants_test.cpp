@@ -1,14 +1,9 @@
-// For each mutant of mutants.cuh and mutants_async.cuh: the bug is found by the means named here, and the correct twin is
-// silent and right, under every schedule, late and early. Each runs in a process of its own, since a sanitizer may end it.
+// For each mutant of mutants.cuh, mutants_async.cuh and mutants_cluster.cuh: the bug is found by the means named here, and the
+// correct twin is silent and right, under every schedule, late and early. Each runs in a process of its own, since a sanitizer
+// may end it.
 //
 // The means: wrong output under some schedule; a Report of the simulated device; ThreadSanitizer and AddressSanitizer, in
 // the builds that have them. Reports and sanitizers must name the kernel and a line of it.
-#include "tests/sim/mutants.cuh"
-
-#include "common/tensor_map.cuh"
-#include "tests/sim/modes.h"
-#include "tests/sim/mutants_async.cuh"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -18,6 +13,10 @@
 #include <iostream>
 #include <sstream>
 #include <vector>
+
+#include "common/tensor_map.cuh"
+#include "tests/sim/modes.h"
+#include "tests/sim/mutants_cluster.cuh"
 
 namespace grout::mutants {
 namespace {
@@ -335,7 +334,7 @@ struct Lines {
 Lines lines_of(const std::string& kernel) {
   std::string folder = std::source_location::current().file_name();
   folder = folder.substr(0, folder.rfind('/') + 1);
-  for (const char* file : {"mutants.cuh", "mutants_async.cuh"}) {
+  for (const char* file : {"mutants.cuh", "mutants_async.cuh", "mutants_cluster.cuh"}) {
     std::ifstream source(folder + file);
     std::string line;
     unsigned first = 0;
