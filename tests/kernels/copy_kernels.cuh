@@ -183,16 +183,51 @@ inline constexpr const char* kOriginKinds[] = {"inside",     "0",        "-1",  
 inline constexpr const char* kAcrossKinds[] = {"pitch", "-pitch", "0", "1", "2", "3", "-1"};
 inline constexpr int64_t kAlongStrides[] = {1, 2, 3, -1};
 
-struct CopyCase {
+// A matrix in memory, and where in it a tile begins.
+struct PlacedCase {
   size_t variant = 0;
   int64_t rows = 1, cols = 1, row_stride = 1, col_stride = 1;
   Origin origin{0, 0};
-  int64_t offset = 0;  // of the source's lowest element from a 256-byte boundary
+  int64_t offset = 0;  // of the matrix's lowest element from a 256-byte boundary
   int64_t pad = 0;
-  int row_kind = 0, col_kind = 0, across_kind = 0, along_kind = 0;
-  bool split = false;
+  int row_kind = 0, col_kind = 0, along_kind = 0;
   int schedule = 0;
   uint64_t seed = 1;
+
+  // Lowest element's index relative to (0, 0), and the elements from there to the highest.
+  int64_t lowest() const { return rows == 0 || cols == 0 ? 0 : reach(false); }
+  int64_t span() const { return rows == 0 || cols == 0 ? 0 : reach(true) - reach(false) + 1; }
+
+ private:
+  int64_t reach(bool up) const {
+    int64_t sum = 0;
+    for (const int64_t far : {(rows - 1) * row_stride, (cols - 1) * col_stride})
+      if ((far > 0) == up) sum += far;
+    return sum;
+  }
+};
+// Along one axis: where a tile begins in an extent, which may have to change for it. `some`: 0 to 7.
+inline void place_tile(int kind, int64_t tile, int64_t extent, Deck& some, int64_t& extent_out, int64_t& origin) {
+  if (kind == 0 || kind == 10) extent = tile + 8 + some.deal();
+  if (kind == 9) extent = std::min(extent, tile - 3);
+  const int64_t origins[] = {some.deal(), 0, -1, -tile + 1, -tile, -tile - 1, extent - 1, extent, extent + 1, -2, 8};
+  extent_out = extent, origin = origins[kind];
+}
+inline void expect_place_factors(FactorCounts& f) {
+  for (const char* axis : {"row origin", "column origin"})
+    for (const char* kind : kOriginKinds) f.expect<const char*>(axis, {kind});
+  f.expect<int64_t>("stride along", {1, 2, 3, -1});
+  f.expect<int64_t>("pitch +", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  f.expect<int64_t>("offset", {0, 1, 2, 3, 4, 5, 6, 7});
+}
+inline void count_place_factors(FactorCounts& f, const PlacedCase& x) {
+  f.count("row origin", kOriginKinds[x.row_kind]), f.count("column origin", kOriginKinds[x.col_kind]);
+  f.count("stride along", kAlongStrides[x.along_kind]), f.count("pitch +", x.pad), f.count("offset", x.offset);
+}
+
+struct CopyCase : PlacedCase {
+  int across_kind = 0;
+  bool split = false;
 };
 
 inline std::string describe(const CopyCase& x) {
@@ -216,7 +251,7 @@ struct CopyData {
   const CopyCase& x;
   const CopyVariant& variant;
   size_t size;
-  int64_t low = 0, elements = 0;  // lowest element's index relative to (0, 0), and the span
+  int64_t low = 0;
   std::vector<unsigned char> source;
   std::vector<uint32_t> expected;
   int64_t async = 0, async_filled = 0;  // 16-byte cp.async that the contract demands
@@ -263,13 +298,8 @@ struct CopyData {
     return size == 4 ? 0x3f000000u + static_cast<uint32_t>(i) : 1 + static_cast<uint32_t>((i * 7919 + 13) % 30011);
   }
   void prepare() {
-    int64_t high = 0;
-    for (const int64_t reach : {(x.rows - 1) * x.row_stride, (x.cols - 1) * x.col_stride})
-      (reach < 0 ? low : high) += reach;
-    const bool empty = x.rows == 0 || x.cols == 0;
-    if (empty) low = 0;
-    elements = empty ? 0 : high - low + 1;
-    source.assign(static_cast<size_t>(elements) * size, kPoison);
+    low = x.lowest();
+    source.assign(static_cast<size_t>(x.span()) * size, kPoison);
     for (int64_t r = 0; r < x.rows; ++r)
       for (int64_t c = 0; c < x.cols; ++c) {
         const uint32_t value = bits(index(r, c));
@@ -324,16 +354,9 @@ inline std::vector<CopyCase> copy_cases(int count, uint64_t seed) {
     const TileFacts& t = v.tile;
     const bool none = v.options.bounds == Bounds::none, align = aligned.deal() == 0 || none;
     const int vector = static_cast<int>(16 / element_bytes(v.type));
-    const auto place = [&](int kind, int64_t tile, int64_t extent, int64_t& extent_out, int64_t& origin) {
-      if (kind == 0 || kind == 10) extent = tile + 8 + some.deal();
-      if (kind == 9) extent = std::min(extent, tile - 3);
-      const int64_t origins[] = {some.deal(), 0,          -1,     -tile + 1,  -tile, -tile - 1,
-                                 extent - 1,  extent,     extent + 1, -2,     8};
-      extent_out = extent, origin = origins[kind];
-    };
     x.row_kind = none ? 10 : row_kind.deal(), x.col_kind = none ? 10 : col_kind.deal();
-    place(x.row_kind, t.rows, extents[row_extent.deal()], x.rows, x.origin.row);
-    place(x.col_kind, t.cols, extents[col_extent.deal()], x.cols, x.origin.col);
+    place_tile(x.row_kind, t.rows, extents[row_extent.deal()], some, x.rows, x.origin.row);
+    place_tile(x.col_kind, t.cols, extents[col_extent.deal()], some, x.cols, x.origin.col);
     // Sources may overlap themselves: any stride across.
     const int a = none ? 0 : across.deal();
     x.across_kind = a < 7 ? a : a % 2;
@@ -355,19 +378,14 @@ inline std::vector<CopyCase> copy_cases(int count, uint64_t seed) {
 
 inline void expect_copy_factors(FactorCounts& f) {
   for (size_t v = 0; v < copy_variants().size(); ++v) f.expect<int>("variant", {static_cast<int>(v)});
-  for (const char* axis : {"row origin", "column origin"})
-    for (const char* kind : kOriginKinds) f.expect<const char*>(axis, {kind});
+  expect_place_factors(f);
   for (const char* kind : kAcrossKinds) f.expect<const char*>("stride across", {kind});
-  f.expect<int64_t>("stride along", {1, 2, 3, -1});
-  f.expect<int64_t>("pitch +", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  f.expect<int64_t>("offset", {0, 1, 2, 3, 4, 5, 6, 7});
   f.expect<const char*>("split", {"yes", "no"});
 }
 inline void count_copy_factors(FactorCounts& f, const CopyCase& x) {
   f.count("variant", static_cast<int>(x.variant));
-  f.count("row origin", kOriginKinds[x.row_kind]), f.count("column origin", kOriginKinds[x.col_kind]);
-  f.count("stride across", kAcrossKinds[x.across_kind]), f.count("stride along", kAlongStrides[x.along_kind]);
-  f.count("pitch +", x.pad), f.count("offset", x.offset), f.count("split", x.split ? "yes" : "no");
+  count_place_factors(f, x);
+  f.count("stride across", kAcrossKinds[x.across_kind]), f.count("split", x.split ? "yes" : "no");
 }
 
 // ---- stores -----------------------------------------------------------------------------------------------------
@@ -463,15 +481,8 @@ inline const std::vector<StoreVariant>& store_variants() {
   return all;
 }
 
-struct StoreCase {
-  size_t variant = 0;
-  int64_t rows = 1, cols = 1, row_stride = 1, col_stride = 1;
-  Origin origin{0, 0};
-  int64_t offset = 0, pad = 0;
-  int row_kind = 0, col_kind = 0, along_kind = 0;
+struct StoreCase : PlacedCase {
   bool negative = false;
-  int schedule = 0;
-  uint64_t seed = 1;
 };
 
 inline std::string describe(const StoreCase& x) {
@@ -533,12 +544,8 @@ struct StoreData {
 
  private:
   void prepare() {
-    int64_t high = 0;
-    for (const int64_t reach : {(x.rows - 1) * x.row_stride, (x.cols - 1) * x.col_stride})
-      (reach < 0 ? low : high) += reach;
-    const bool empty = x.rows == 0 || x.cols == 0;
-    if (empty) low = 0;
-    before.assign(static_cast<size_t>(empty ? 0 : high - low + 1) * size, kOutputPadding);
+    low = x.lowest();
+    before.assign(static_cast<size_t>(x.span()) * size, kOutputPadding);
   }
 };
 
@@ -556,15 +563,9 @@ inline std::vector<StoreCase> store_cases(int count, uint64_t seed) {
     const StoreVariant& v = variants[x.variant];
     const int style = v.bounds ? aligned.deal() : 0;  // 0: aligned, 1: aligned but for the base
     const bool align = style == 0;
-    const auto place = [&](int kind, int64_t tile, int64_t extent, int64_t& extent_out, int64_t& origin) {
-      if (kind == 0 || kind == 10) extent = tile + 8 + some.deal();
-      if (kind == 9) extent = std::min(extent, tile - 3);
-      const int64_t origins[] = {some.deal(), 0, -1, -tile + 1, -tile, -tile - 1, extent - 1, extent, extent + 1, -2, 8};
-      extent_out = extent, origin = origins[kind];
-    };
     x.row_kind = v.bounds ? row_kind.deal() : 10, x.col_kind = v.bounds ? col_kind.deal() : 10;
-    place(x.row_kind, v.rows, extents[row_extent.deal()], x.rows, x.origin.row);
-    place(x.col_kind, v.cols, extents[col_extent.deal()], x.cols, x.origin.col);
+    place_tile(x.row_kind, v.rows, extents[row_extent.deal()], some, x.rows, x.origin.row);
+    place_tile(x.col_kind, v.cols, extents[col_extent.deal()], some, x.cols, x.origin.col);
     x.along_kind = v.unit_stride ? 0 : along.deal();
     x.negative = v.bounds && negative.deal();
     x.pad = pad.deal(), x.offset = align ? 0 : offset.deal();
@@ -582,17 +583,12 @@ inline std::vector<StoreCase> store_cases(int count, uint64_t seed) {
 
 inline void expect_store_factors(FactorCounts& f) {
   for (size_t v = 0; v < store_variants().size(); ++v) f.expect<int>("store variant", {static_cast<int>(v)});
-  for (const char* axis : {"row origin", "column origin"})
-    for (const char* kind : kOriginKinds) f.expect<const char*>(axis, {kind});
-  f.expect<int64_t>("stride along", {1, 2, 3, -1});
-  f.expect<int64_t>("pitch +", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  f.expect<int64_t>("offset", {0, 1, 2, 3, 4, 5, 6, 7});
+  expect_place_factors(f);
   f.expect<const char*>("across", {"forwards", "backwards"});
 }
 inline void count_store_factors(FactorCounts& f, const StoreCase& x) {
   f.count("store variant", static_cast<int>(x.variant));
-  f.count("row origin", kOriginKinds[x.row_kind]), f.count("column origin", kOriginKinds[x.col_kind]);
-  f.count("stride along", kAlongStrides[x.along_kind]), f.count("pitch +", x.pad), f.count("offset", x.offset);
+  count_place_factors(f, x);
   f.count("across", x.negative ? "backwards" : "forwards");
 }
 
