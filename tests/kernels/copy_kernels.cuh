@@ -194,16 +194,8 @@ struct PlacedCase {
   int schedule = 0;
   uint64_t seed = 1;
 
-  // Lowest element's index relative to (0, 0), and the elements from there to the highest.
-  int64_t lowest() const { return rows == 0 || cols == 0 ? 0 : reach(false); }
-  int64_t span() const { return rows == 0 || cols == 0 ? 0 : reach(true) - reach(false) + 1; }
-
- private:
-  int64_t reach(bool up) const {
-    int64_t sum = 0;
-    for (const int64_t far : {(rows - 1) * row_stride, (cols - 1) * col_stride})
-      if ((far > 0) == up) sum += far;
-    return sum;
+  Hull hull() const {
+    return rows == 0 || cols == 0 ? Hull{} : hull_of({(rows - 1) * row_stride, (cols - 1) * col_stride});
   }
 };
 // Along one axis: where a tile begins in an extent, which may have to change for it. `some`: 0 to 7.
@@ -298,8 +290,8 @@ struct CopyData {
     return size == 4 ? 0x3f000000u + static_cast<uint32_t>(i) : 1 + static_cast<uint32_t>((i * 7919 + 13) % 30011);
   }
   void prepare() {
-    low = x.lowest();
-    source.assign(static_cast<size_t>(x.span()) * size, kPoison);
+    low = x.hull().low;
+    source.assign(static_cast<size_t>(x.hull().elements) * size, kPoison);
     for (int64_t r = 0; r < x.rows; ++r)
       for (int64_t c = 0; c < x.cols; ++c) {
         const uint32_t value = bits(index(r, c));
@@ -544,8 +536,8 @@ struct StoreData {
 
  private:
   void prepare() {
-    low = x.lowest();
-    before.assign(static_cast<size_t>(x.span()) * size, kOutputPadding);
+    low = x.hull().low;
+    before.assign(static_cast<size_t>(x.hull().elements) * size, kOutputPadding);
   }
 };
 

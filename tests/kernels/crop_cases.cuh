@@ -70,6 +70,26 @@ inline CropKernel bounded_kernel() {
           }};
 }
 
+// A 16 x 16 matrix and the crop of all of it, for a test to spoil.
+struct SquareCrop {
+  HostMatrix before{stored(ElementType::bf16, 16, 16), kOutputPadding};
+  DeviceBuffer source{before}, destination{before};
+  CropArguments arguments{.source = source.data(),
+                          .source_rows = 16,
+                          .source_cols = 16,
+                          .row_stride = 16,
+                          .destination = destination.data(),
+                          .rows = 16,
+                          .cols = 16,
+                          .ld = 16};
+  // Has nothing been written?
+  bool untouched() const {
+    std::vector<unsigned char> got(before.bytes.size());
+    destination.download(got.data());
+    return got == before.bytes;
+  }
+};
+
 // Crops that a kernel of the ladder takes. `largest` limits the rectangle.
 inline std::vector<CropCase> tensor_crop_cases(const CropKernel& kernel, int count, uint64_t seed, int64_t largest = INT64_MAX) {
   std::mt19937_64 random(seed);
@@ -115,12 +135,11 @@ inline std::string run_crop(const CropCase& x, size_t guard = 256, const CropKer
                             CropPath* path = nullptr) {
   CropArguments g = x.g;
   const size_t size = element_bytes(g.type);
-  int64_t low = 0, high = 0;
   const bool empty = g.source_rows == 0 || g.source_cols == 0;
-  for (const int64_t reach : {(g.source_rows - 1) * g.row_stride, (g.source_cols - 1) * g.col_stride})
-    if (!empty) (reach < 0 ? low : high) += reach;
-  std::vector<unsigned char> source(static_cast<size_t>(empty ? 0 : high - low + 1) * size, kPoison);
-  const auto at = [&](int64_t r, int64_t c) { return static_cast<size_t>(r * g.row_stride + c * g.col_stride - low) * size; };
+  const auto [low, elements] =
+      empty ? Hull{} : hull_of({(g.source_rows - 1) * g.row_stride, (g.source_cols - 1) * g.col_stride});
+  std::vector<unsigned char> source(static_cast<size_t>(elements) * size, kPoison);
+  const auto at = [&, low = low](int64_t r, int64_t c) { return static_cast<size_t>(r * g.row_stride + c * g.col_stride - low) * size; };
   for (int64_t r = 0; r < g.source_rows; ++r)
     for (int64_t c = 0; c < g.source_cols; ++c) {
       const uint32_t value = crop_bits(g.type, at(r, c));

@@ -137,6 +137,17 @@ struct GemmData {
   }
 };
 
+// The memory of a matrix with any strides: the lowest element's index relative to the first, and the elements from there on.
+struct Hull {
+  int64_t low = 0, elements = 0;
+};
+// `reaches`: how far the last element along each axis lies from the first.
+inline Hull hull_of(std::initializer_list<int64_t> reaches) {
+  int64_t low = 0, high = 0;
+  for (const int64_t reach : reaches) (reach < 0 ? low : high) += reach;
+  return {low, high - low + 1};
+}
+
 // Deals 0..n-1 in shuffled rounds, so that all values occur equally often.
 class Deck {
  public:

@@ -145,16 +145,15 @@ class RepackOperandData {
     const int64_t strides[] = {0, matrix, matrix + 3, -matrix - 1, 0},
                   copy_strides[] = {0, copy, copy + 2 * vector, -copy - vector};
     shape_.source_batch_stride = strides[x_.batches], shape_.copy_batch_stride = copy_strides[x_.copy_batches];
-    const auto hull = [&](int64_t& low, std::initializer_list<int64_t> reaches) {
-      int64_t high = 0;
-      for (const int64_t reach : reaches) (reach < 0 ? low : high) += reach;
-      return static_cast<size_t>(high - low + 1) * size_;
+    const auto assign = [&](std::vector<unsigned char>& bytes, unsigned char value, int64_t& low, const Hull& hull) {
+      low = hull.low;
+      bytes.assign(static_cast<size_t>(hull.elements) * size_, value);
     };
     const int64_t more = x_.batch - 1;
     const bool none = x_.rows == 0 || x_.batch == 0;
     if (!none && x_.cols > 0)
-      source_.assign(hull(source_low_, {steps[0], steps[1], more * shape_.source_batch_stride}), kPoison);
-    if (!none && shape_.ld > 0) before_.assign(hull(copy_low_, {copy - 1, more * shape_.copy_batch_stride}), kOutputPadding);
+      assign(source_, kPoison, source_low_, hull_of({steps[0], steps[1], more * shape_.source_batch_stride}));
+    if (!none && shape_.ld > 0) assign(before_, kOutputPadding, copy_low_, hull_of({copy - 1, more * shape_.copy_batch_stride}));
     for (int64_t b = 0; b < x_.batch; ++b)
       for (int64_t r = 0; r < x_.rows; ++r)
         for (int64_t c = 0; c < x_.cols; ++c) {

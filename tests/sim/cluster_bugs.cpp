@@ -1,14 +1,12 @@
 // Bugs of clusters and of dependent launches, and what must find each. Each runs in every mode, a line each, in a process of
 // its own, since a sanitizer may end it.
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <sstream>
 
+#include "tests/sim/child.h"
 #include "tests/sim/cluster_grids.cuh"
 
 namespace grout::cluster_test {
@@ -249,12 +247,7 @@ TEST_P(BugTest, IsFound) {
   std::string text;  // of all schedules: a race has to show under each
   for (Schedule schedule : sim::kSchedules) {
     SCOPED_TRACE(name(schedule));
-    FILE* pipe = popen(("'" + program + "' --case " + test.name + " " + name(schedule) + " 2>&1").c_str(), "r");
-    ASSERT_TRUE(pipe);
-    std::string part;
-    char buffer[4096];
-    while (const size_t bytes = fread(buffer, 1, sizeof buffer, pipe)) part.append(buffer, bytes);
-    const int status = pclose(pipe), exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const auto [exit_code, part] = run_child("'" + program + "' --case " + test.name + " " + name(schedule));
 
     const bool race = sanitizer() == Sanitizer::thread && (test.means & kThread) &&
                       !((test.means & kSomeReport) && part.find(": report ") != std::string::npos);

@@ -5,9 +5,7 @@
 // The means: wrong output under some schedule; a Report of the simulated device; ThreadSanitizer and AddressSanitizer, in
 // the builds that have them. Reports and sanitizers must name the kernel and a line of it.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "common/tensor_map.cuh"
+#include "tests/sim/child.h"
 #include "tests/sim/modes.h"
 #include "tests/sim/mutants_cluster.cuh"
 
@@ -294,9 +293,7 @@ int run_all_modes(const Mutant& mutant, bool bug) {
 
 // ---- In the parent ----
 
-struct Result {
-  int exit_code;
-  std::string text;
+struct Result : test::Child {
   /// Modes with this outcome.
   unsigned count(const std::string& outcome) const {
     unsigned found = 0;
@@ -306,24 +303,15 @@ struct Result {
     }
     return found;
   }
-  bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
 };
 constexpr unsigned kModes = std::size(sim::kSchedules) * std::size(sim::kAsynchronies);
 
 std::string program;
 
-Result run_child(const Mutant& mutant, bool bug) {
+Result run_mutant(const Mutant& mutant, bool bug) {
   setenv("TSAN_OPTIONS", "exitcode=66 atexit_sleep_ms=0", 1);
   setenv("ASAN_OPTIONS", "exitcode=67", 1);
-  const std::string command = "'" + program + "' --mutant " + mutant.name + (bug ? " wrong" : " right") + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  Result result{-1, ""};
-  if (!pipe) return result;
-  char buffer[4096];
-  while (const size_t bytes = fread(buffer, 1, sizeof buffer, pipe)) result.text.append(buffer, bytes);
-  const int status = pclose(pipe);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
+  return {test::run_child("'" + program + "' --mutant " + mutant.name + (bug ? " wrong" : " right"))};
 }
 
 // Where a kernel stands: a file, and its lines from the head of the kernel to its closing brace.
@@ -365,7 +353,7 @@ class MutantTest : public testing::TestWithParam<Mutant> {};
 
 TEST_P(MutantTest, BugIsFound) {
   const Mutant& mutant = GetParam();
-  const Result result = run_child(mutant, true);
+  const Result result = run_mutant(mutant, true);
   const auto sanitizer = sim::sanitizer();
   if (sanitizer == sim::Sanitizer::thread && (mutant.means & kThread)) {
     EXPECT_EQ(result.exit_code, 66) << result.text;
@@ -392,7 +380,7 @@ TEST_P(MutantTest, BugIsFound) {
 }
 
 TEST_P(MutantTest, TwinIsSilent) {
-  const Result result = run_child(GetParam(), false);
+  const Result result = run_mutant(GetParam(), false);
   EXPECT_EQ(result.exit_code, 0) << result.text;
   EXPECT_EQ(result.count("right"), kModes) << result.text;
   EXPECT_FALSE(result.has("Sanitizer")) << result.text;

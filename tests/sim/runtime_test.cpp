@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/sim/child.h"
 #include "tests/sim/device_test.h"
 
 namespace grout::sim {
@@ -356,11 +357,7 @@ TEST_F(SimTest, StatisticsAreOfTheLastLaunch) {
 std::string program;
 
 std::string options_with(const std::string& environment) {
-  FILE* pipe = popen(("env " + environment + " '" + program + "' --print-options").c_str(), "r");
-  char text[512] = {};
-  const size_t bytes = pipe ? fread(text, 1, sizeof text - 1, pipe) : 0;
-  if (pipe) pclose(pipe);
-  return std::string(text, bytes);
+  return run_child("env " + environment + " '" + program + "' --print-options").text;
 }
 
 int print_options() {
