@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -259,6 +261,15 @@ inline int out_of_memory(int argc, const char* const* argv) {
   for (int i = 0; i < argc; ++i) words += std::string(i ? " " : "") + argv[i];
   std::fprintf(stderr, "there is not enough host memory for this problem: %s\n", words.c_str());
   return 77;
+}
+// The main of a program: the exit code of run(argc, argv), or of what it throws, after a sentence.
+template <class Run> int run_program(Run run, int argc, char** argv) try {
+  return run(argc, argv);
+} catch (const std::bad_alloc&) {
+  return out_of_memory(argc, argv);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }
 
 // ---- the choice of device ----

@@ -2,8 +2,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <exception>
-#include <new>
 
 #include "common/args.h"
 #include "common/bench.cuh"
@@ -110,11 +108,4 @@ int run(int argc, char** argv) {
 }
 }  // namespace
 
-int main(int argc, char** argv) try {
-  return run(argc, argv);
-} catch (const std::bad_alloc&) {
-  return out_of_memory(argc, argv);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
-}
+int main(int argc, char** argv) { return run_program(run, argc, argv); }

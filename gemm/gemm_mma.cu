@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
-#include <new>
 
 #include "common/args.h"
 #include "common/verify.cuh"
@@ -119,11 +117,4 @@ int run(int argc, char** argv) {
 }
 }  // namespace
 
-int main(int argc, char** argv) try {
-  return run(argc, argv);
-} catch (const std::bad_alloc&) {
-  return out_of_memory(argc, argv);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
-}
+int main(int argc, char** argv) { return run_program(run, argc, argv); }

@@ -170,6 +170,20 @@ TEST(Device, HandsOverToTheSiblingWithTheSameArguments) {
   std::filesystem::remove(sibling);
 }
 
+TEST(Program, EndsWithItsCodeOrOneForWhatItThrows) {
+  char name[] = "gemm_mma", word[] = "65";
+  char* argv[] = {name, word, nullptr};
+  const auto ends = [&](int (*run)(int, char**)) {
+    testing::internal::CaptureStderr();
+    const int code = run_program(run, 2, argv);
+    return std::pair{code, testing::internal::GetCapturedStderr()};
+  };
+  EXPECT_EQ(ends([](int argc, char**) { return 40 + argc; }), (std::pair{42, std::string()}));
+  EXPECT_EQ(ends([](int, char**) -> int { throw std::bad_alloc(); }),
+            (std::pair{77, std::string("there is not enough host memory for this problem: gemm_mma 65\n")}));
+  EXPECT_EQ(ends([](int, char**) -> int { throw std::runtime_error("no luck"); }), (std::pair{1, std::string("no luck\n")}));
+}
+
 TEST(Report, LineAndJson) {
   const RunResult r{true, "mma", "sim", "bounded", {{"M", 65}, {"N", 97}, {"K", 73}}, 0.25, 0.5, 12.5};
   EXPECT_EQ(result_text(r, false),
