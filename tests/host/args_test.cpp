@@ -181,7 +181,8 @@ TEST(Program, EndsWithItsCodeOrOneForWhatItThrows) {
   EXPECT_EQ(ends([](int argc, char**) { return 40 + argc; }), (std::pair{42, std::string()}));
   EXPECT_EQ(ends([](int, char**) -> int { throw std::bad_alloc(); }),
             (std::pair{77, std::string("there is not enough host memory for this problem: gemm_mma 65\n")}));
-  EXPECT_EQ(ends([](int, char**) -> int { throw std::runtime_error("no luck"); }), (std::pair{1, std::string("no luck\n")}));
+  EXPECT_EQ(ends([](int, char**) -> int { throw std::runtime_error("no luck"); }),
+            (std::pair{1, std::string("no luck\n")}));
 }
 
 TEST(Report, LineAndJson) {

@@ -1,5 +1,5 @@
-// The show tool's JSON, against the formulas of the instruction set written out here, the plans that the kernels use and what
-// the simulated device does.
+// The show tool's JSON, against the formulas of the instruction set written out here, the plans that the kernels use and
+// what the simulated device does.
 #include "common/copy.cuh"
 #include "tests/host/show_run.h"
 #include "tests/kernels/tensor_load.cuh"

@@ -1,5 +1,5 @@
-// The show tool: its text by example, its SVG for being well formed and self-contained, its names, options and refusals. Its JSON:
-// show_json.cpp. The tool's parts are linked, so that no path must be known.
+// The show tool: its text by example, its SVG for being well formed and self-contained, its names, options and refusals.
+// Its JSON: show_json.cpp. The tool's parts are linked, so that no path must be known.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

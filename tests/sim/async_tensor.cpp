@@ -1,4 +1,5 @@
-// Tensor copies of the simulated device against a reference of the boxes and their patterns, and copies outside of allocations.
+// Tensor copies of the simulated device against a reference of the boxes and their patterns, and copies outside of
+// allocations (in the build of AddressSanitizer).
 #include <algorithm>
 
 #include "tests/sim/async_fixture.cuh"

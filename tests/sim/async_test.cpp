@@ -1,5 +1,5 @@
-// mbarriers, bulk copies, bulk groups and proxy fences of the simulated device: what they give under every schedule, late and
-// early. Races: in the build of ThreadSanitizer. Tensor copies: async_tensor.cpp. Reports: async_reports_test.cpp.
+// mbarriers, bulk copies, bulk groups and proxy fences of the simulated device: what they give under every schedule, late
+// and early. Races: in the build of ThreadSanitizer. Tensor copies: async_tensor.cpp. Reports: async_reports_test.cpp.
 #include <algorithm>
 #include <array>
 

@@ -1,6 +1,6 @@
-// For each mutant of mutants.cuh, mutants_async.cuh and mutants_cluster.cuh: the bug is found by the means named here, and the
-// correct twin is silent and right, under every schedule, late and early. Each runs in a process of its own, since a sanitizer
-// may end it.
+// For each mutant of mutants.cuh, mutants_async.cuh and mutants_cluster.cuh: the bug is found by the means named here, and
+// the correct twin is silent and right, under every schedule, late and early. Each runs in a process of its own, since a
+// sanitizer may end it.
 //
 // The means: wrong output under some schedule; a Report of the simulated device; ThreadSanitizer and AddressSanitizer, in
 // the builds that have them. Reports and sanitizers must name the kernel and a line of it.

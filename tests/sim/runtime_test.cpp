@@ -1,5 +1,5 @@
-// The simulated device itself: who runs when, and what its reports say. What its operations give: runtime_operations.cpp. The
-// runtime functions: runtime_api.cpp.
+// The simulated device itself: who runs when, and what its reports say. What its operations give: runtime_operations.cpp.
+// The runtime functions: runtime_api.cpp.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
