@@ -113,19 +113,20 @@ GROUT_DEVICE void cp_async_wait_all(GROUT_AT_ONLY) {
 // ---- vector accesses --------------------------------------------------------------------------------------------
 // N 32-bit registers as one access, its address aligned to 4 N bytes. Any thread.
 
-// ld.global.nc.{b32,v2.b32,v4.b32} (9.7.9.8): memory that nothing writes while the kernel runs.
+// ld.global.{b32,v2.b32,v4.b32} (9.7.9.8). Not .nc: what a kernel ahead wrote may be read behind griddepcontrol_wait.
 template <int N> GROUT_DEVICE void load_global(uint32_t (&r)[N], const void* global GROUT_AT) {
   static_assert(N == 1 || N == 2 || N == 4, "a vector access moves 1, 2 or 4 registers");
   if constexpr (N == 1) {
-    GROUT_INSTRUCTION(sim::load(r, global, 4, at), asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(r[0]) : "l"(global)));
+    GROUT_INSTRUCTION(sim::load(r, global, 4, at), asm volatile("ld.global.b32 %0, [%1];" : "=r"(r[0]) : "l"(global) : "memory"));
   } else if constexpr (N == 2) {
     GROUT_INSTRUCTION(sim::load(r, global, 8, at),
-                      asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "l"(global)));
+                      asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "l"(global) : "memory"));
   } else {
     GROUT_INSTRUCTION(sim::load(r, global, 16, at),
-                      asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+                      asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
                                    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                                   : "l"(global)));
+                                   : "l"(global)
+                                   : "memory"));
   }
 }
 

@@ -61,10 +61,10 @@ __global__ void __launch_bounds__(CopyCluster<T, Blocks>::threads)
   if (thread == 0) {
     ptx::mbarrier_init(full, 1);
     ptx::fence_mbarrier_init();
-    ptx::mbarrier_arrive_expect_tx(full, sizeof shared.common + sizeof shared.own);
   }
   ptx::cluster_sync();  // 1
   if (thread == 0) {
+    ptx::mbarrier_arrive_expect_tx(full, sizeof shared.common + sizeof shared.own);
     const auto col = static_cast<int32_t>(p.origin.col + at.col);
     const auto row = static_cast<int32_t>(p.origin.row + at.row) + rank * Config::rows;
     constexpr uint16_t kAll = (1 << Blocks) - 1;

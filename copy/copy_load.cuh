@@ -41,12 +41,14 @@ __global__ void __launch_bounds__(CopyLoad<T>::threads)
   if (thread == 0) {
     ptx::mbarrier_init(full, 1);
     ptx::fence_mbarrier_init();  // the engine sees the barrier
+  }
+  __syncthreads();  // and the other threads: only an initialised barrier may be used
+  if (thread == 0) {
     ptx::mbarrier_arrive_expect_tx(full, sizeof shared.tile);
     ptx::cp_async_bulk_tensor_load(
         ptx::shared_address(shared.tile), source,
         {static_cast<int32_t>(p.origin.col + at.col), static_cast<int32_t>(p.origin.row + at.row)}, full);
   }
-  __syncthreads();  // the other threads see it: only an initialised barrier may be waited for
   while (!ptx::mbarrier_try_wait_parity(full, 0)) {}
   store_tile<typename Config::Layout, Wide, Config::threads>(shared.tile, destination_of(p), at, thread);
 }

@@ -2,9 +2,10 @@
 //
 // The lesson: tensor copies need a pitch and a start that are multiples of 16 bytes, and a matrix with an odd pitch has neither.
 // But memory is bytes. A row's stretch of any start lies within whole 16-byte words, and those the engine copies too
-// (cp.async.bulk: no tensor map, no rule but 16). The producer warp fetches words; consumer warps shift each destination vector
-// out of the two words that hold it. What a crop needs at its edges costs only the vectors that an edge cuts. What changes from
-// copy_ring.cuh: a stage holds words of one row, not a box; their place is computed, not taken from a tensor map; blocks end.
+// (cp.async.bulk: no tensor map, no rule but 16). The producer warp says where stretches lie and has them fetched; consumer warps
+// shift each destination vector out of the two words that hold it. What a crop needs at its edges costs only the vectors that an
+// edge cuts. What changes from copy_ring.cuh: a stage holds bytes of one row, not a box; their place is computed, not taken from
+// a tensor map; blocks end, so that no stage is filled twice and nobody need say that it is empty.
 // The rung before: copy_cluster.cuh. After: gemm/, where a ring feeds the tensor cores.
 // Run it:  ./run copy 1003 1003 --tile 1000,1000 --origin 1,1 --kernel stream
 //
@@ -19,17 +20,18 @@
 // CONTRACT
 // shapes        crop.cuh's, for a source with column stride 1; any row stride, pitch, origin, base, of source and destination.
 // participants  warp 0: the producer, a lane for each stretch; warps 1 to 4: consumers, one vector a thread and stretch.
-//               A block does Config::stretches neighbouring stretches and ends (why: README.md, "Blocks that end").
-// memory        Config::stages stages of 2048 + 16 bytes: the words that hold a stretch, which is 128 destination vectors of a row.
-//               Global memory: bulk copies and vector loads touch only whole 16-byte words between the source's first and last
-//               valid byte; elements outside of such words are loaded one by one.
-// barriers      full[stage]: one arrival, the producer's, with the bytes it asked for, which may be none; empty[stage]: four,
-//               one of each consumer warp. Parities as in common/ring.cuh. The block's barrier publishes both and the stretches.
-// completion    a consumer warp releases a stage when all its lanes have the words in registers.
+//               A block does CropStream::stretches neighbouring stretches and ends (why: README.md, "Blocks that end").
+// memory        a stage of 2048 + 128 bytes for each: the lines of 128 bytes that hold a stretch, which is 128 destination vectors
+//               of a row. Lines, because bulk copies that begin inside a 32-byte sector are slow. Global memory: bulk copies touch
+//               only whole 16-byte words between the source's first and last valid byte; elements outside of such words are
+//               loaded one by one.
+// barriers      full[stretch]: one arrival, the producer's, with the bytes it asked for, which may be none; one phase, parity 0.
+//               The block's barrier publishes them and the stretches' places.
+// completion    of the stores: as of any stores of these threads; after the kernel, everything.
 // rejects       see crop_check.
 // verified      simulated device, assembled for sm_80 to sm_121a (before sm_90 it traps), run on sm_90.
 #pragma once
-#include "common/ring.cuh"
+#include "common/ptx_sm90.cuh"
 #include "copy/copy_bounded.cuh"
 
 namespace grout {
@@ -38,23 +40,21 @@ namespace grout {
 struct CropStretch {
   uintptr_t source, destination;   // of element 0; destination is a multiple of 16
   uintptr_t fetched;               // first word that the engine brings
-  uint32_t fetched_bytes, offset;  // how much, and how far behind the stage's begin, the place of the word that holds `source`
+  uint32_t fetched_bytes, offset;  // how much; where in the stage, which begins with the line of `source`
   int begin, end;                  // elements that exist in the source
   int out_begin, out_end;          // elements that exist in the destination
   int whole_begin, whole_end;      // vectors that lie inside both, and whose words were all fetched
 };
 
 struct CropStream {
-  static constexpr int stages = 2, stretches = 4;           // stretches of a block
+  static constexpr int stretches = 2;                        // of a block, each with a stage of its own
   static constexpr int vectors = 128, bytes = vectors * 16;  // of a stretch
+  static constexpr int line = 128;                           // what the engine fetches whole
   static constexpr int consumers = vectors, threads = 32 + consumers;
-  static_assert(stretches <= 2 * stages && stretches <= 32,
-                "copy_stream: each stretch has a lane of its own that waits for its stage, and a parity tells two rounds apart: at "
-                "most two stretches a stage");
   struct Storage {
-    alignas(128) unsigned char words[stages][bytes + 128];  // 16 more are used
+    alignas(128) unsigned char words[stretches][bytes + line];
     CropStretch stretch[stretches];
-    Ring<stages>::Storage ring;
+    alignas(8) uint64_t full[stretches];
   };
 };
 
@@ -85,10 +85,11 @@ template <int Size> GROUT_HD CropStretch crop_stretch(const CropStreamParameters
   const int end = detail::clamp_to_vector(p.source_cols - p.origin.col - col, kElements);
   s.begin = begin < s.out_begin ? s.out_begin : begin, s.end = !exists ? s.begin : end > s.out_end ? s.out_end : end;
   if (s.end < s.begin) s.end = s.begin;
-  // The words that hold these elements, as far as all of their bytes are the source's.
-  const uintptr_t stage = s.source & ~uintptr_t{15};
-  uintptr_t low = (s.source + static_cast<uintptr_t>(s.begin * Size)) & ~uintptr_t{15};
-  uintptr_t high = (s.source + static_cast<uintptr_t>(s.end * Size) + 15) & ~uintptr_t{15};
+  // The lines that hold these elements, as far as their words are the source's.
+  constexpr uintptr_t kInLine = CropStream::line - 1;
+  const uintptr_t stage = s.source & ~kInLine;
+  uintptr_t low = (s.source + static_cast<uintptr_t>(s.begin * Size)) & ~kInLine;
+  uintptr_t high = (s.source + static_cast<uintptr_t>(s.end * Size) + kInLine) & ~kInLine;
   if (low < p.first) low = p.first;
   if (high > p.last) high = p.last;
   if (s.begin == s.end || high <= low) low = high = stage;
@@ -101,16 +102,15 @@ template <int Size> GROUT_HD CropStretch crop_stretch(const CropStreamParameters
   return s;
 }
 
-// Lane i fetches the words of the block's stretch i, as soon as its stage is free. One warp.
-GROUT_DEVICE void copy_stream_produce(const CropStream::Storage& shared, const Ring<CropStream::stages>& ring, int lane, int count) {
+// Lane i has the lines of the block's stretch i fetched. One warp.
+GROUT_DEVICE void copy_stream_produce(const CropStream::Storage& shared, int lane, int count) {
   if (lane >= count) return;
   const CropStretch& s = shared.stretch[lane];
-  const Ring<CropStream::stages>::Position stage = {lane % CropStream::stages, static_cast<uint32_t>(lane / CropStream::stages % 2)};
-  ring.acquire(stage);
-  ring.expect(stage, s.fetched_bytes);
+  const uint32_t full = ptx::shared_address(&shared.full[lane]);
+  ptx::mbarrier_arrive_expect_tx(full, s.fetched_bytes);
   if (s.fetched_bytes > 0)
-    ptx::cp_async_bulk_load(ptx::shared_address(shared.words[stage.stage]) + s.offset, reinterpret_cast<const void*>(s.fetched),
-                            s.fetched_bytes, ring.full_barrier(stage));
+    ptx::cp_async_bulk_load(ptx::shared_address(shared.words[lane]) + s.offset, reinterpret_cast<const void*>(s.fetched),
+                            s.fetched_bytes, full);
 }
 
 // A vector that an edge cuts, or whose words are not whole: elements that exist, one by one where they were not fetched.
@@ -130,18 +130,16 @@ template <int Size> GROUT_DEVICE void copy_stream_edge(const CropStretch& s, uin
 
 // The consumer warps; `thread` counts from 0 among them. Thread i makes vector i of each stretch.
 template <int Size>
-GROUT_DEVICE void copy_stream_consume(const CropStream::Storage& shared, const Ring<CropStream::stages>& ring, int thread, int count) {
-  Ring<CropStream::stages>::Position stage;
-  for (int i = 0; i < count; ++i, stage.next()) {
+GROUT_DEVICE void copy_stream_consume(const CropStream::Storage& shared, int thread, int count) {
+  for (int i = 0; i < count; ++i) {
     const CropStretch& s = shared.stretch[i];
+    const auto place = static_cast<uint32_t>(s.source % CropStream::line);  // of the stretch in its first line
+    const uint32_t at = ptx::shared_address(shared.words[i]) + static_cast<uint32_t>(thread * 16) + (place & ~15u);
     uint32_t low[4], high[4], vector[4];
-    const uint32_t at = ptx::shared_address(shared.words[stage.stage]) + static_cast<uint32_t>(thread * 16);
-    ring.wait(stage);
+    while (!ptx::mbarrier_try_wait_parity(ptx::shared_address(&shared.full[i]), 0)) {}
     ptx::load_shared(low, at);
     ptx::load_shared(high, at + 16);
-    __syncwarp();  // all lanes have read the stage
-    if (thread % 32 == 0) ring.release(stage);
-    detail::shift_words(vector, low, high, static_cast<uint32_t>(s.source & 15));
+    detail::shift_words(vector, low, high, place & 15);
     if (thread >= s.whole_begin && thread < s.whole_end)
       ptx::store_global(reinterpret_cast<void*>(s.destination + static_cast<uintptr_t>(thread * 16)), vector);
     else
@@ -152,15 +150,17 @@ GROUT_DEVICE void copy_stream_consume(const CropStream::Storage& shared, const R
 template <int Size>
 __global__ void __launch_bounds__(CropStream::threads) copy_stream_kernel(const __grid_constant__ CropStreamParameters p) {
   auto& shared = dynamic_shared<CropStream::Storage>();
-  const Ring<CropStream::stages> ring(shared.ring);
   const int thread = static_cast<int>(threadIdx.x);
   const uint32_t first = blockIdx.x * CropStream::stretches, left = p.stretches - first;
   const int count = left < CropStream::stretches ? static_cast<int>(left) : CropStream::stretches;
-  if (thread == 32) ring.init(1, CropStream::consumers / 32);
-  if (thread < count) shared.stretch[thread] = crop_stretch<Size>(p, first + static_cast<uint32_t>(thread));
-  __syncthreads();  // barriers and stretches are there
-  if (thread < 32) copy_stream_produce(shared, ring, thread, count);
-  else copy_stream_consume<Size>(shared, ring, thread - 32, count);
+  if (thread < count) {
+    ptx::mbarrier_init(ptx::shared_address(&shared.full[thread]), 1);
+    ptx::fence_mbarrier_init();  // the engine sees the barrier
+    shared.stretch[thread] = crop_stretch<Size>(p, first + static_cast<uint32_t>(thread));
+  }
+  __syncthreads();  // and the other threads see it, and the stretch
+  if (thread < 32) copy_stream_produce(shared, thread, count);
+  else copy_stream_consume<Size>(shared, thread - 32, count);
 }
 
 // Crops as crop() does. Sources with a column stride other than 1, rectangles of more than 2^31 stretches, and devices before 9.0

@@ -66,12 +66,14 @@ __global__ void __launch_bounds__(CopySwizzle<T>::threads)
   if (thread == 0) {
     ptx::mbarrier_init(full, 1);
     ptx::fence_mbarrier_init();
+  }
+  __syncthreads();  // the barrier is there
+  if (thread == 0) {
     ptx::mbarrier_arrive_expect_tx(full, sizeof shared.tile);
     ptx::cp_async_bulk_tensor_load(
         ptx::shared_address(shared.tile), source,
         {static_cast<int32_t>(p.origin.col + at.col), static_cast<int32_t>(p.origin.row + at.row)}, full);
   }
-  __syncthreads();  // the barrier is there
   while (!ptx::mbarrier_try_wait_parity(full, 0)) {}
 
   Fragment<T, Ownership> mine;

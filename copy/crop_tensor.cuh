@@ -52,7 +52,8 @@ inline Status crop_check_tensor(const CropRung& rung, const CropArguments& g) {
   const auto bytes = static_cast<int64_t>(element_bytes(g.type));
   const auto beyond = [](const void* base) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(base) % 16); };
   const std::string name = rung.name;
-  const std::string remedy = rung.transposes ? "crop of the transposed source (crop_transposed) takes any"
+  const std::string remedy = rung.transposes ? "crop of the transposed source (crop_transposed) takes any, and "
+                                               "repack (--kernel repack --transpose) transposes a whole matrix"
                                              : "copy_bounded (--kernel bounded) takes any";
   constexpr int64_t kMost = INT32_MAX - 4096;  // a tile may start before it and end behind
   if (g.source_rows > kMost || g.source_cols > kMost || g.rows > kMost || g.cols > kMost || g.origin.row < -kMost ||

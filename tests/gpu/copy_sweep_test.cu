@@ -67,7 +67,6 @@ TEST_F(CopySweep, CropBounded) {
 }
 
 TEST_F(CopySweep, CropStream) {
-  if (const std::string reason = no_mbarriers(); !reason.empty()) GTEST_SKIP() << reason;
   std::atomic<int64_t> streamed{0};
   run_all("copy_stream", kCropCases, 1'097'190,
           [&](SweepRunner& runner, int64_t index) {

@@ -41,7 +41,6 @@ class Instructions : public testing::TestWithParam<Case> {
   void SetUp() override {
     if (const std::string reason = test::no_gpu(); !reason.empty()) GTEST_SKIP() << reason;
     if (const Status status = device_suits(GetParam()); !status) GTEST_SKIP() << status.message;
-    if (const std::string reason = test::no_mbarriers(); !reason.empty() && GetParam().capability >= 90) GTEST_SKIP() << reason;
     const Status status = run(GetParam(), out_);
     ASSERT_TRUE(status) << status.message;
   }

@@ -22,7 +22,6 @@ class LadderGpu : public GpuTest {
     DeviceInfo info;
     if (!IsSkipped() && device_info(info) && info.major < 9)
       GTEST_SKIP() << "needs sm_90 or later; this GPU is sm_" << info.major * 10 + info.minor;
-    if (const std::string reason = no_mbarriers(); !reason.empty()) GTEST_SKIP() << reason;
   }
 };
 

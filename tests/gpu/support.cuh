@@ -29,9 +29,4 @@ class GpuTest : public ::testing::Test {
 inline bool short_run() { return std::getenv("GROUT_TEST_SHORT") != nullptr; }
 inline int cases(int all, int in_short_run) { return short_run() ? in_short_run : all; }
 
-// Why kernels that synchronise by mbarriers are left out; empty where they are not (tests/tools/sanitizer.sh).
-inline std::string no_mbarriers() {
-  return std::getenv("GROUT_TEST_NO_MBARRIERS") ? "this tool finds hazards in correct code that synchronises by mbarriers" : "";
-}
-
 }  // namespace grout::test

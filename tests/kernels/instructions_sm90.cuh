@@ -57,6 +57,7 @@ static __global__ void mbarrier_parities(const uint32_t* in, uint32_t* out) {
   for (uint32_t use = 0; use < 2; ++use) {
     const uint32_t count = in[threadIdx.x] + use;
     ptx::mbarrier_init(barrier, count);
+    __syncthreads();
     for (uint32_t phase = 0; phase < 7; ++phase) {
       const uint32_t parity = phase & 1;
       uint32_t seen = completes(barrier, parity ^ 1) ? 0x100u : 0;
@@ -68,6 +69,7 @@ static __global__ void mbarrier_parities(const uint32_t* in, uint32_t* out) {
       out[use * 8 + phase] = seen;
     }
     ptx::mbarrier_inval(barrier);
+    __syncthreads();
     shared[threadIdx.x] = in[threadIdx.x] * 0x100000001ull;
     out[use * 8 + 7] = static_cast<uint32_t>(shared[threadIdx.x] >> 32);
   }

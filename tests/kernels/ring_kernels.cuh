@@ -23,7 +23,7 @@ template <int Stages> __global__ void ring_of_stores(int iterations, uint32_t* o
   auto& shared = dynamic_shared<typename Config::Storage>();
   const Ring<Stages> ring(shared.ring);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
-  if (thread == 0) ring.init(2, 1);
+  if (thread == 0) ring.init(Config::words, 32);
   __syncthreads();
   out += static_cast<size_t>(blockIdx.x) * static_cast<size_t>(iterations) * Config::words;
   typename Ring<Stages>::Position p;
@@ -31,14 +31,12 @@ template <int Stages> __global__ void ring_of_stores(int iterations, uint32_t* o
     if (thread < Config::words) {
       ring.acquire(p);
       shared.stage[p.stage][thread] = blockIdx.x * 1000000 + static_cast<uint32_t>(k * 1000 + thread);
-      __syncwarp();
-      if (lane == 0) ring.arrive_full(p);
+      ring.arrive_full(p);
     } else {
       ring.wait(p);
       for (int i = lane; i < Config::words; i += 32)
         out[k * Config::words + i] = shared.stage[p.stage][Config::words - 1 - i];
-      __syncwarp();
-      if (lane == 0) ring.release(p);
+      ring.release(p);
     }
   }
 }
@@ -59,7 +57,7 @@ template <int Stages, int Blocks> __global__ void ring_of_multicasts(int iterati
   auto& shared = dynamic_shared<typename Config::Storage>();
   const Ring<Stages> ring(shared.ring);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, rank = static_cast<int>(ptx::cluster_rank());
-  if (thread == 0) ring.init(1, Blocks);
+  if (thread == 0) ring.init(1, 32 * Blocks);
   ptx::cluster_sync();
   out += static_cast<size_t>(blockIdx.x) * static_cast<size_t>(iterations) * Config::words;
   typename Ring<Stages>::Position p;
@@ -74,8 +72,7 @@ template <int Stages, int Blocks> __global__ void ring_of_multicasts(int iterati
       ring.wait(p);
       for (int i = lane; i < Config::words; i += 32)
         out[k * Config::words + i] = shared.stage[p.stage][Config::words - 1 - i];
-      __syncwarp();
-      if (lane < Blocks) ring.release_in(static_cast<uint32_t>(lane), p);
+      for (uint32_t to = 0; to < Blocks; ++to) ring.release_in(to, p);
     }
   }
   __syncwarp();
