@@ -3,10 +3,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/args.h"
-#include "common/bench.cuh"
-#include "common/check.cuh"
 #include "common/repack.cuh"
+#include "copy/program.cuh"
 
 namespace {
 using namespace grout;
@@ -90,19 +88,10 @@ int run(int argc, char** argv) {
   if (!result.pass) {
     std::fprintf(stderr, "%s\n", comparison.message.c_str());
   } else if (!kSimulatedBuild && rows > 0 && out_ld > 0) {
-    BenchOptions quick = BenchOptions::quick();
-    quick.cold = false;
-    const size_t bytes = to.size();
-    DeviceBuffer plain(bytes);
-    const std::vector<Timing> timings = Bench(quick).compare(
-        {{"cudaMemcpy", [&](cudaStream_t s) { require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync"); }},
-         {"repack", [&](cudaStream_t s) {
-            if (const Status status = repack(operand, type, s); !status) throw std::runtime_error(status.message);
-          }}});
-    for (const Timing& t : timings)
-      std::printf("%-10s %.2f us, %.1f GB/s read and written, %.3fx [%.3f, %.3f] of a cudaMemcpy of the copy, L2 warm\n", t.name.c_str(), t.us,
-                  2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low, t.speed_up.high);
-    result.time_us = timings.back().us;
+    const BenchEntry entry = {"repack", [&](cudaStream_t s) {
+                                if (const Status status = repack(operand, type, s); !status) throw std::runtime_error(status.message);
+                              }};
+    result.time_us = time_beside_memcpy(entry, to);
   }
   return report(result, options);
 }

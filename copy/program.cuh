@@ -1,10 +1,10 @@
-// The example programs of this directory, all but their kernels: arguments, data, check, timing. For programs only.
+// What the example programs of this directory share: the timing, and of the crops all but the kernel. For programs only.
 #pragma once
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <exception>
-#include <new>
+#include <string>
+#include <vector>
 
 #include "common/args.h"
 #include "common/bench.cuh"
@@ -20,6 +20,25 @@ struct CropProgram {
   int simulated_capability = 90;  // what the simulated device reports: 10 * major + minor
   bool transposes = false;        // the destination is the transpose of the rectangle
 };
+
+// Times a copy into `to` beside cudaMemcpy of as many bytes, prints both, gives its microseconds. GPU.
+inline double time_beside_memcpy(const BenchEntry& copy, const DeviceBuffer& to) {
+  BenchOptions quick = BenchOptions::quick();
+  quick.cold = false;
+  const size_t bytes = to.size();
+  DeviceBuffer plain(bytes);
+  const std::vector<Timing> timings = Bench(quick).compare(
+      {{"cudaMemcpy",
+        [&](cudaStream_t s) {
+          require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
+        }},
+       copy});
+  for (const Timing& t : timings)
+    std::printf("%-10s %.2f us, %.1f GB/s, twice the bytes of the destination; %.3fx [%.3f, %.3f] of cudaMemcpy, L2 warm\n",
+                t.name.c_str(), t.us, 2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low,
+                t.speed_up.high);
+  return timings.back().us;
+}
 
 namespace detail {
 // The independent reference: element by element, bits as they are. Counts wrong elements and changed padding.
@@ -124,32 +143,14 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
   if (!result.pass) {
     std::fprintf(stderr, "%s\n", comparison.message.c_str());
   } else if (!kSimulatedBuild && tile.first > 0 && tile.second > 0) {
-    BenchOptions quick = BenchOptions::quick();
-    quick.cold = false;
-    const size_t bytes = to.size();
-    DeviceBuffer plain(bytes);
-    const std::vector<Timing> timings = Bench(quick).compare(
-        {{"cudaMemcpy",
-          [&](cudaStream_t s) {
-            require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
-          }},
-         {program.kernel, crop_once}});
-    for (const Timing& t : timings)
-      std::printf("%-10s %.2f us, %.1f GB/s read and written, %.3fx [%.3f, %.3f] of cudaMemcpy, L2 warm\n", t.name.c_str(),
-                  t.us, 2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low, t.speed_up.high);
-    result.time_us = timings.back().us;
+    result.time_us = time_beside_memcpy({program.kernel, crop_once}, to);
   }
   return report(result, options);
 }
 }  // namespace detail
 
-inline int crop_main(const CropProgram& program, int argc, char** argv) try {
-  return detail::run_crop(program, argc, argv);
-} catch (const std::bad_alloc&) {
-  return out_of_memory(argc, argv);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+inline int crop_main(const CropProgram& program, int argc, char** argv) {
+  return run_program([&](int count, char** arguments) { return detail::run_crop(program, count, arguments); }, argc, argv);
 }
 
 }  // namespace grout
