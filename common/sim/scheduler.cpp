@@ -112,6 +112,7 @@ void FiberPool::abandon(Fiber* fiber, void* finished) {
 }
 
 void FiberPool::destroy(Fiber* fiber) {
+  fiber->drop_frames();
   if (tsan::on()) __tsan_destroy_fiber(fiber->tsan);
   munmap(static_cast<char*>(const_cast<void*>(fiber->stack)) - kPage, kPage + fiber->stack_bytes);
   delete fiber;
@@ -245,6 +246,7 @@ void Scheduler::finish() {
   for (Thread& thread : threads_) {
     retire_engine(thread);
     if (thread.fiber->scopes) FiberPool::abandon(thread.fiber, &launch_.finished);
+    if (report_) thread.fiber->drop_frames();
     const bool keep = tsan::on() && retired_.size() < kMaxRetired / launch_.workers && !report_;
     if (keep) {
       retired_.push_back(thread.fiber);
@@ -295,20 +297,20 @@ Thread* Scheduler::next() {
   return current;
 }
 
-void Scheduler::leave(Thread& self, bool ends) {
+void Scheduler::leave(Thread& self) {
   Thread* to = report_ ? nullptr : next();
   if (to == &self) return;
   ++statistics.switches;
-  switch_fiber(*self.fiber, to ? *to->fiber : main_, ends);
+  switch_fiber(*self.fiber, to ? *to->fiber : main_);
 }
 
 void Scheduler::yield() {
-  leave(*current, false);
+  leave(*current);
 }
 
 void Scheduler::fail(Report report) {
   report_ = std::move(report);
-  leave(*current, false);
+  leave(*current);
   __builtin_unreachable();  // a thread that made a report never runs again
 }
 
@@ -337,7 +339,7 @@ void Scheduler::thread_main(boost::context::detail::transfer_t transfer) {
     leave_cluster(self);
     tsan::release(&scheduler.launch_.finished);
   }
-  scheduler.leave(self, true);
+  scheduler.leave(self);
   __builtin_trap();
 }
 

@@ -195,7 +195,7 @@ class Scheduler {
   void start_block(Block& block, std::uint64_t index);
   void finish();
   void retire_engine(Thread& thread);
-  void leave(Thread& self, bool ends);
+  void leave(Thread& self);
   Thread* next();
   static void thread_main(boost::context::detail::transfer_t transfer);
 

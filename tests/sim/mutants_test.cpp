@@ -310,7 +310,7 @@ std::string program;
 
 Result run_mutant(const Mutant& mutant, bool bug) {
   setenv("TSAN_OPTIONS", "exitcode=66 atexit_sleep_ms=0", 1);
-  setenv("ASAN_OPTIONS", "exitcode=67", 1);
+  setenv("ASAN_OPTIONS", "exitcode=67 detect_stack_use_after_return=1", 1);
   return {test::run_child("'" + program + "' --mutant " + mutant.name + (bug ? " wrong" : " right"))};
 }
 

@@ -352,9 +352,53 @@ TEST_F(SimTest, StatisticsAreOfTheLastLaunch) {
   EXPECT_EQ(statistics().threads, 15u);
 }
 
-// ---- Options: read once, so by a process of its own ----
+// ---- What needs a process of its own: what AddressSanitizer ends, and options, which are read once ----
 
 std::string program;
+
+__attribute__((noinline)) int* place_of_a_local() {
+  int local = static_cast<int>(threadIdx.x);
+  int* volatile place = &local;
+  return place;
+}
+// The right kernel reads its own local behind switches to all other threads, the wrong one a local of a function that returned.
+__global__ void reads_a_local(bool wrong, int* out) {
+  int own = static_cast<int>(threadIdx.x);
+  int* volatile place = wrong ? place_of_a_local() : &own;
+  __syncthreads();
+  out[threadIdx.x] = *place;
+}
+// A launch that a report ends leaves threads behind in the middle of a function; the next ones use their stacks.
+__global__ void ends_midway() {
+  int own = static_cast<int>(threadIdx.x);
+  int* volatile place = &own;
+  if (threadIdx.x == blockDim.x - 1) throw std::runtime_error("midway");
+  __syncthreads();
+  if (*place < 0) throw std::logic_error("not reached");
+}
+int read_locals(bool wrong) {
+  std::vector<int> out(64);
+  report_of([] { run(ends_midway, 1, 64, 0); });
+  for (int times = 0; times < 3; ++times) run(reads_a_local, 1, 64, 0, wrong, out.data());
+  for (int i = 0; i < 64; ++i)
+    if (out[static_cast<size_t>(i)] != i) return 1;
+  std::printf("right");
+  return 0;
+}
+
+TEST_F(SimTest, AddressSanitizerKnowsTheFramesOfEveryThread) {
+  if (sanitizer() != Sanitizer::address) GTEST_SKIP() << "AddressSanitizer is what notices";
+  for (const char* option : {"0", "1"}) {
+    const std::string with = std::string("ASAN_OPTIONS=exitcode=67:detect_stack_use_after_return=") + option + " '" + program + "' --read-locals ";
+    const Child right = run_child(with + "right"), wrong = run_child(with + "wrong");
+    EXPECT_EQ(right.text, "right") << with;
+    EXPECT_EQ(right.exit_code, 0) << right.text;
+    if (*option == '0') continue;  // not looked for
+    EXPECT_EQ(wrong.exit_code, 67) << wrong.text;
+    EXPECT_TRUE(wrong.has("stack-use-after-return")) << wrong.text;
+    EXPECT_TRUE(wrong.has("reads_a_local")) << wrong.text;
+  }
+}
 
 std::string options_with(const std::string& environment) {
   return run_child("env " + environment + " '" + program + "' --print-options").text;
@@ -388,6 +432,7 @@ TEST(Options, ComeFromTheEnvironment) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--print-options") return grout::sim::print_options();
+  if (argc == 3 && std::string(argv[1]) == "--read-locals") return grout::sim::read_locals(std::string(argv[2]) == "wrong");
   grout::sim::program = argv[0];
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
