@@ -23,8 +23,8 @@
 //               A block does CropStream::stretches neighbouring stretches and ends (why: README.md, "Blocks that end").
 // memory        a stage of 2048 + 128 bytes for each: the lines of 128 bytes that hold a stretch, which is 128 destination vectors
 //               of a row. Lines, because bulk copies that begin inside a 32-byte sector are slow. Global memory: bulk copies touch
-//               only whole 16-byte words between the source's first and last valid byte; elements outside of such words are
-//               loaded one by one.
+//               only whole 16-byte words between the source's first and last valid byte (of what lies between its rows too);
+//               elements outside of such words are loaded one by one.
 // barriers      full[stretch]: one arrival, the producer's, with the bytes it asked for, which may be none; one phase, parity 0.
 //               The block's barrier publishes them and the stretches' places.
 // completion    of the stores: as of any stores of these threads; after the kernel, everything.
@@ -163,7 +163,22 @@ __global__ void __launch_bounds__(CropStream::threads) copy_stream_kernel(const 
   else copy_stream_consume<Size>(shared, thread - 32, count);
 }
 
-// Crops as crop() does. Sources with a column stride other than 1, rectangles of more than 2^31 stretches, and devices before 9.0
+namespace detail {
+inline bool crop_has_elements(const CropArguments& g) { return g.source_rows > 0 && g.source_cols > 0; }
+// Stretches of a row. Where rows begin anywhere between two multiples of 16 bytes, a row may touch one vector more.
+inline int64_t crop_stretches_across(const CropArguments& g) {
+  const int64_t vectors = (g.cols * static_cast<int64_t>(element_bytes(g.type)) + 15 + (crop_is_wide(g) ? 0 : 15)) / 16;
+  return (vectors + CropStream::vectors - 1) / CropStream::vectors;
+}
+}  // namespace detail
+
+// May the streaming kernel do what crop_check accepts, on a device of compute capability `major`?
+inline bool crop_can_stream(const CropArguments& g, int major) {
+  return major >= 9 && (!detail::crop_has_elements(g) || g.source_cols == 1 || g.col_stride == 1) &&
+         g.rows < (int64_t{1} << 31) / detail::crop_stretches_across(g);
+}
+
+// Crops as crop() does. Sources with a column stride other than 1, rectangles of 2^31 stretches or more, and devices before 9.0
 // take the portable kernel; `path`, if given, receives which ran. Errors: those of crop.
 inline Status crop_stream(const CropArguments& g, cudaStream_t stream, CropPath* path = nullptr) {
   if (Status status = crop_check(g); !status) return status;
@@ -171,22 +186,18 @@ inline Status crop_stream(const CropArguments& g, cudaStream_t stream, CropPath*
   DeviceInfo device;
   if (Status status = device_info(device); !status) return status;
   const size_t size = element_bytes(g.type);
-  const auto bytes = static_cast<int64_t>(size);
-  const bool none = g.source_rows == 0 || g.source_cols == 0;
-  // Where rows begin anywhere between two multiples of 16 bytes, a row may touch one vector more.
-  const int64_t vectors = (g.cols * bytes + 15 + (detail::crop_is_wide(g) ? 0 : 15)) / 16;
-  const int64_t across = (vectors + CropStream::vectors - 1) / CropStream::vectors;
-  const bool streams = device.major >= 9 && (none || g.source_cols == 1 || g.col_stride == 1) && g.rows < (int64_t{1} << 31) / across;
+  const bool some = detail::crop_has_elements(g), streams = crop_can_stream(g, device.major);
   if (path) *path = streams ? CropPath::stream : CropPath::bounded;
   if (!streams) return crop(g, stream);
   AddressSpan span;
   (void)address_span(reinterpret_cast<uintptr_t>(g.source), {{g.source_rows, g.row_stride}, {g.source_cols, 1}}, size, span);
+  const int64_t across = detail::crop_stretches_across(g);
   const auto stretches = static_cast<uint32_t>(g.rows * across);
   const CropStreamParameters p = {.source = reinterpret_cast<uintptr_t>(g.source),
                                   .first = (static_cast<uintptr_t>(span.low) + 15) & ~uintptr_t{15},
                                   .last = static_cast<uintptr_t>(span.high) & ~uintptr_t{15},
-                                  .source_rows = none ? 0 : g.source_rows,
-                                  .source_cols = none ? 0 : g.source_cols,
+                                  .source_rows = some ? g.source_rows : 0,
+                                  .source_cols = some ? g.source_cols : 0,
                                   .row_stride = g.row_stride,
                                   .origin = g.origin,
                                   .destination = reinterpret_cast<uintptr_t>(g.destination),

@@ -117,7 +117,7 @@ template <class T> CropParameters<T> crop_parameters(const CropArguments& g) {
 }
 // May the destination be stored in vectors of 16 bytes?
 inline bool crop_is_wide(const CropArguments& g) {
-  return reinterpret_cast<uintptr_t>(g.destination) % 16 == 0 && g.ld * int64_t(element_bytes(g.type)) % 16 == 0;
+  return reinterpret_cast<uintptr_t>(g.destination) % 16 == 0 && g.ld % int64_t(16 / element_bytes(g.type)) == 0;
 }
 }  // namespace detail
 
@@ -137,12 +137,14 @@ inline Status crop_check_extents(const CropArguments& g) {
   if (!address_span(0, {{g.rows, g.ld}, {g.cols, 1}}, element_bytes(g.type), span))
     return invalid("the destination of " + text(g.rows) + " rows with pitch " + text(g.ld) + " exceeds 62-bit addresses");
   int64_t last_row, last_col;
+  constexpr int64_t kMost = INT64_MAX - 4096;  // a tile may begin before the rectangle, and end behind it
   if (__builtin_add_overflow(g.origin.row, g.rows, &last_row) || __builtin_add_overflow(g.origin.col, g.cols, &last_col) ||
-      last_row > INT64_MAX - 4096 || last_col > INT64_MAX - 4096)
-    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle exceeds 63 bits");
-  if (g.origin.row < g.source_rows - INT64_MAX || g.origin.col < g.source_cols - INT64_MAX)
-    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) +
-                   " is farther before the end of the source than 63 bits");
+      last_row > kMost || last_col > kMost)
+    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle of " + text(g.rows) + "x" +
+                   text(g.cols) + " exceeds " + text(kMost));
+  if (g.origin.row < g.source_rows - kMost || g.origin.col < g.source_cols - kMost)
+    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " is more than " + text(kMost) +
+                   " before the end of the source of " + text(g.source_rows) + "x" + text(g.source_cols));
   return {};
 }
 

@@ -109,6 +109,36 @@ TEST_F(CopySweep, ASingleColumnStreamsWithAnyStride) {
   }
 }
 
+// Which kernel runs, where a mistake would still give the right bytes here.
+TEST_F(CopySweep, StreamsWhereItCan) {
+  CropCase x;
+  x.g.source_rows = 33, x.g.source_cols = 40, x.g.row_stride = 41, x.g.rows = 35, x.g.cols = 50, x.g.ld = 51;
+  for (const int capability : {80, 89, 90, 120}) {
+    sim::options().compute_capability = capability;
+    CropPath path = CropPath::tensor;
+    ASSERT_EQ(run_crop(x, guard(), stream_kernel(), &path), "");
+    EXPECT_EQ(path, capability < 90 ? CropPath::bounded : CropPath::stream) << capability;
+  }
+  const auto streams = [](int64_t source_rows, int64_t source_cols, int64_t col_stride, int64_t rows, int64_t cols, int64_t ld) {
+    CropArguments g;
+    g.source_rows = source_rows, g.source_cols = source_cols, g.row_stride = 1, g.col_stride = col_stride;
+    g.rows = rows, g.cols = cols, g.ld = ld;
+    return crop_can_stream(g, 9);
+  };
+  EXPECT_TRUE(streams(4, 4, 1, 4, 4, 4));
+  EXPECT_FALSE(streams(4, 4, 2, 4, 4, 4));
+  EXPECT_FALSE(streams(4, 4, -1, 4, 4, 4));
+  EXPECT_TRUE(streams(0, 4, 2, 4, 4, 4)) << "nothing is read";
+  EXPECT_TRUE(streams(4, 0, 2, 4, 4, 4));
+  // Fewer than 2^31 stretches of 128 vectors; rows of unaligned pitch may take one vector more.
+  constexpr int64_t kHalf = int64_t{1} << 30;
+  EXPECT_TRUE(streams(4, 4, 1, 2 * kHalf - 1, 1024, 1024));
+  EXPECT_FALSE(streams(4, 4, 1, 2 * kHalf, 1024, 1024));
+  EXPECT_TRUE(streams(4, 4, 1, kHalf - 1, 1024, 1025));
+  EXPECT_FALSE(streams(4, 4, 1, kHalf, 1024, 1025));
+  EXPECT_FALSE(streams(4, 4, 1, kHalf, 1025, 1032));
+}
+
 // Whole words are read only where all of their bytes are the source's: not the word that the first element shares with what lies
 // before it, nor the one that the last element shares with what lies behind.
 TEST_F(CopySweep, ReadsNothingAroundTheSource) {
