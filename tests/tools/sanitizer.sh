@@ -1,7 +1,7 @@
 #!/bin/bash
-# sanitizer.sh PROBE PROGRAM...: compute-sanitizer's four tools over the GPU tests. First the probe: the tool must find the
-# one overrun and the one race of a known program and be silent on its correct twin. Where it does not, this machine refuses
-# the tool: "not run", with what it said, and exit code 77.
+# sanitizer.sh PROBE PROGRAM...: compute-sanitizer's four tools over the GPU tests. First the probe: each tool must find the one
+# mistake of a known program and be silent on its correct twin. Where it does not, this machine refuses the tool: "not run",
+# with what it said, and exit code 77.
 # GROUT_TEST_SHORT=1 asks the test programs for their short form: instrumented code is 10 to 100 times slower.
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -21,7 +21,7 @@ options=(--error-exitcode=99 --launch-timeout=120 --report-api-errors=no)
 # NVIDIA's wheels keep the injection library in lib/, its toolkit beside the tool.
 injected=$(dirname "$tool")/../lib
 if [ -f "$injected/libInterceptorInjectionTarget.so" ]; then options+=(--injection-path "$injected"); fi
-logs=$(mktemp -d)
+logs=$(mktemp -d) || { echo "no folder for temporary files"; exit 1; }
 log=$logs/probe.log
 trap 'jobs -p | xargs -r kill 2>/dev/null; rm -rf "$logs"' EXIT
 export GROUT_TEST_SHORT=1
@@ -29,9 +29,15 @@ unset GTEST_OUTPUT  # that file is the whole check's, not each program's
 
 probe=$1
 shift
-# finds KIND ARGUMENT WHAT: KIND is silent on the correct probe, and says WHAT of the one that ARGUMENT makes wrong.
+# silent KIND LOG: KIND ended with one summary, of nothing found.
+silent() {
+  local title=ERROR
+  [ "$1" != racecheck ] || title=RACECHECK
+  [ "$(grep -c 'SUMMARY:' "$2")" = 1 ] && grep -q "^========= $title SUMMARY: 0 " "$2" && ! grep -q '^========= Error' "$2"
+}
+# finds KIND MISTAKE WHAT: KIND is silent on the correct probe, and says WHAT of the one with that mistake.
 finds() {
-  timeout 120 "$tool" --tool "$1" "${options[@]}" "$probe" >"$log" 2>&1 && grep -q 'SUMMARY: 0 ' "$log" || {
+  timeout 120 "$tool" --tool "$1" "${options[@]}" "$probe" >"$log" 2>&1 && silent "$1" "$log" || {
     tail -n 8 "$log"
     not_run "the correct probe did not come out clean of $1 on this machine"
   }
@@ -43,7 +49,10 @@ finds() {
 }
 finds memcheck overrun 'Invalid __global__ write'
 finds racecheck race 'Race reported'
-echo "probe: memcheck finds the overrun, racecheck the race, both are silent on the correct twin"
+finds initcheck uninitialised 'Uninitialized __global__ memory read'
+finds synccheck misnamed 'Barrier error detected'
+echo "probe: memcheck finds an overrun, racecheck a race, initcheck a read of what nothing wrote, synccheck a thread at a barrier" \
+     "that does not name it; all are silent on the correct twin"
 
 # check KIND PROGRAM: one line on what came out. Returns 0: clean; 77: every case skipped; 1: something was found.
 check() {
@@ -51,11 +60,13 @@ check() {
   name="$kind $(basename "$2")"
   "$root/tests/tools/gtest.sh" timeout 1200 "$tool" --tool "$kind" "${options[@]}" "$2" >"$log" 2>&1
   rc=$?
-  summary=$(grep -E '(ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1 | sed 's/^=* *//')
-  case "$rc $summary" in
-    '0 '*'SUMMARY: 0 '*) echo "clean: $name: $summary"; return 0 ;;
-    '77 '*'SUMMARY: 0 '*) echo "nothing to check: $name: every case skips on this GPU"; return 77 ;;
-  esac
+  summary=$(grep 'SUMMARY:' "$log" | tail -n 1 | sed 's/^=* *//')
+  if silent "$kind" "$log"; then
+    case $rc in
+      0) echo "clean: $name: $summary"; return 0 ;;
+      77) echo "nothing to check: $name: every case skips on this GPU"; return 77 ;;
+    esac
+  fi
   details=$(grep -A12 -m3 -E '^========= (Invalid|Error|Warning|Uninitialized|Barrier|Program hit)|: Failure$' "$log")
   echo "FAILED: $name, exit code $rc: ${summary:-no summary}"$'\n'"$details"
   return 1
