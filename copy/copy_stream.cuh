@@ -6,13 +6,13 @@
 // shift each destination vector out of the two words that hold it. What a crop needs at its edges costs only the vectors that an
 // edge cuts. What changes from copy_ring.cuh: a stage holds bytes of one row, not a box; their place is computed, not taken from
 // a tensor map; blocks end, so that no stage is filled twice and nobody need say that it is empty.
-// The rung before: copy_cluster.cuh. After: gemm/, where a ring feeds the tensor cores.
+// The rung before: copy_cluster.cuh. After: gemm/, where copies feed the tensor cores.
 // Run it:  ./run copy 1003 1003 --tile 1000,1000 --origin 1,1 --kernel stream
 //
 // One row in the middle of the matrix, f32; the rectangle begins one column before it; | are multiples of 16 bytes:
 //
 //   source       |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      misaligned by three elements
-//   fetched      |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      whole words, as they lie
+//   fetched      |  .   .   .   s0 | s1  s2  s3  s4 | s5  s6   ...      whole lines, as they lie
 //   destination  |  .   0   s0  s1 | s2  s3  s4  s5 | s6  s7   ...      misaligned by one: its first vector is cut, the others not
 //
 // The vector s2 .. s5 is shifted out of the words s1 .. s4 and s5 .. s8.
@@ -21,10 +21,10 @@
 // shapes        crop.cuh's, for a source with column stride 1; any row stride, pitch, origin, base, of source and destination.
 // participants  warp 0: the producer, a lane for each stretch; warps 1 to 4: consumers, one vector a thread and stretch.
 //               A block does CropStream::stretches neighbouring stretches and ends (why: README.md, "Blocks that end").
-// memory        a stage of 2048 + 128 bytes for each: the lines of 128 bytes that hold a stretch, which is 128 destination vectors
+// memory        a stage of 2048 + 128 bytes for each stretch: the lines of 128 bytes that hold a stretch, which is 128 destination vectors
 //               of a row. Lines, because bulk copies that begin inside a 32-byte sector are slow. Global memory: bulk copies touch
-//               only whole 16-byte words between the source's first and last valid byte (of what lies between its rows too);
-//               elements outside of such words are loaded one by one.
+//               only whole 16-byte words between the source's first and last valid byte (of what lies between its rows too); a
+//               vector that needs an element outside of such words loads its elements one by one.
 // barriers      full[stretch]: one arrival, the producer's, with the bytes it asked for, which may be none; one phase, parity 0.
 //               The block's barrier publishes them and the stretches' places.
 // completion    of the stores: as of any stores of these threads; after the kernel, everything.
@@ -49,7 +49,7 @@ struct CropStretch {
 struct CropStream {
   static constexpr int stretches = 2;                        // of a block, each with a stage of its own
   static constexpr int vectors = 128, bytes = vectors * 16;  // of a stretch
-  static constexpr int line = 128;                           // what the engine fetches whole
+  static constexpr int line = 128;                           // what the engine fetches, in bytes; less at the source's ends
   static constexpr int consumers = vectors, threads = 32 + consumers;
   struct Storage {
     alignas(128) unsigned char words[stretches][bytes + line];
@@ -113,7 +113,8 @@ GROUT_DEVICE void copy_stream_produce(const CropStream::Storage& shared, int lan
                             s.fetched_bytes, full);
 }
 
-// A vector that an edge cuts, or whose words are not whole: elements that exist, one by one where they were not fetched.
+// A vector that an edge cuts, or whose words were not all fetched: zeros where the source has none; element by element what was not
+// fetched, and what the destination has only a part of.
 template <int Size> GROUT_DEVICE void copy_stream_edge(const CropStretch& s, uint32_t (&vector)[4], int index) {
   constexpr int kElements = 16 / Size;
   const int first = index * kElements;
@@ -137,7 +138,7 @@ GROUT_DEVICE void copy_stream_consume(const CropStream::Storage& shared, int thr
     const uint32_t at = ptx::shared_address(shared.words[i]) + static_cast<uint32_t>(thread * 16) + (place & ~15u);
     uint32_t low[4], high[4], vector[4];
     while (!ptx::mbarrier_try_wait_parity(ptx::shared_address(&shared.full[i]), 0)) {}
-    ptx::load_shared(low, at);
+    ptx::load_shared(low, at);  // anything where nothing was fetched; an edge uses none of it
     ptx::load_shared(high, at + 16);
     detail::shift_words(vector, low, high, place & 15);
     if (thread >= s.whole_begin && thread < s.whole_end)
@@ -178,8 +179,8 @@ inline bool crop_can_stream(const CropArguments& g, int major) {
          g.rows < (int64_t{1} << 31) / detail::crop_stretches_across(g);
 }
 
-// Crops as crop() does. Sources with a column stride other than 1, rectangles of 2^31 stretches or more, and devices before 9.0
-// take the portable kernel; `path`, if given, receives which ran. Errors: those of crop.
+// Crops as crop() does. What crop_can_stream denies (several columns at a stride other than 1, rectangles of about 2^31 stretches,
+// devices before 9.0) takes the portable kernel; `path`, if given, receives which ran. Errors: those of crop.
 inline Status crop_stream(const CropArguments& g, cudaStream_t stream, CropPath* path = nullptr) {
   if (Status status = crop_check(g); !status) return status;
   if (g.rows == 0 || g.cols == 0) return {};
