@@ -50,7 +50,7 @@ CROP = [
     ("--tile 5,6,7", 2, ["'5,6,7'", "two integers"]),
     ("--tile -1,4", 2, ["--tile, rows, is -1", "at least 0"]),
     (f"--tile {MOST},{MOST}", 2, [str(MOST), "exceeds"]),
-    (f"--origin {MOST},0", 2, [f"origin {MOST},0 plus the rectangle", f"exceeds {MOST - 4096}"]),
+    (f"--origin {MOST},0", 2, [str(MOST), f"plus the rectangle of 16x16 exceeds {MOST - 4096}"]),
     (f"--origin 0,{-MOST - 1}", 2, [str(-MOST - 1), f"more than {MOST - 4096} before the end"]),
     ("--tile 0,0", 0, []),
     (f"--tile {10**18},0", 0, []),
