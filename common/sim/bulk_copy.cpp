@@ -56,7 +56,7 @@ void bulk_load(std::uint32_t shared, const void* global, std::uint32_t bytes, st
                Loc loc) {
   constexpr const char* kName = "cp.async.bulk.shared::cluster.global";
   void* caller = __builtin_return_address(0);
-  Entry entry(kName, caller);
+  Entry90 entry(kName, caller, loc);
   Thread& self = entry.self;
   Engine& engine = self.block->scheduler->engine;
   const Piece whole = piece(self, kName, shared, global, bytes, loc);
@@ -73,7 +73,7 @@ void bulk_to_cluster(std::uint32_t cluster_shared, std::uint32_t shared, std::ui
                      Loc loc) {
   constexpr const char* kName = "cp.async.bulk.shared::cluster.shared::cta";
   void* caller = __builtin_return_address(0);
-  Entry entry(kName, caller);
+  Entry90 entry(kName, caller, loc);
   Thread& self = entry.self;
   Engine& engine = self.block->scheduler->engine;
   check_size(self, kName, bytes, loc);
@@ -100,7 +100,7 @@ void bulk_to_cluster(std::uint32_t cluster_shared, std::uint32_t shared, std::ui
 void bulk_store(void* global, std::uint32_t shared, std::uint32_t bytes, Loc loc) {
   constexpr const char* kName = "cp.async.bulk.global.shared::cta";
   void* caller = __builtin_return_address(0);
-  Entry entry(kName, caller);
+  Entry90 entry(kName, caller, loc);
   Thread& self = entry.self;
   Engine& engine = self.block->scheduler->engine;
   const Piece whole = piece(self, kName, shared, global, bytes, loc);
@@ -111,14 +111,14 @@ void bulk_store(void* global, std::uint32_t shared, std::uint32_t bytes, Loc loc
   engine.issue();
 }
 
-void bulk_commit_group(Loc) {
-  Entry entry("cp.async.bulk.commit_group", __builtin_return_address(0));
+void bulk_commit_group(Loc loc) {
+  Entry90 entry("cp.async.bulk.commit_group", __builtin_return_address(0), loc);
   ++entry.self.store_groups;
 }
 
 void bulk_wait_group(int n, bool read, Loc loc) {
   const char* name = read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group";
-  Entry entry(name, __builtin_return_address(0));
+  Entry90 entry(name, __builtin_return_address(0), loc);
   Thread& self = entry.self;
   if (n < 0) {
     fail(self, Report::Kind::misuse, loc, text(name, " ", n), "the number of groups that may stay pending is 0 or more");

@@ -45,18 +45,18 @@ void* cluster_memory(Thread& self, std::uint32_t address, unsigned bytes, unsign
   return shared_memory(self, block, address % (1u << kClusterShift), bytes, alignment, what, where);
 }
 
-std::uint32_t cluster_rank(Loc) {
-  Entry entry("%cluster_ctarank", __builtin_return_address(0));
+std::uint32_t cluster_rank(Loc loc) {
+  Entry90 entry("%cluster_ctarank", __builtin_return_address(0), loc);
   return cluster_rank(*entry.self.block);
 }
 
-std::uint32_t cluster_size(Loc) {
-  Entry entry("%cluster_nctarank", __builtin_return_address(0));
+std::uint32_t cluster_size(Loc loc) {
+  Entry90 entry("%cluster_nctarank", __builtin_return_address(0), loc);
   return std::uint32_t(entry.self.block->scheduler->cluster().size());
 }
 
 std::uint32_t mapa(std::uint32_t shared, std::uint32_t rank, Loc loc) {
-  Entry entry("mapa", __builtin_return_address(0));
+  Entry90 entry("mapa", __builtin_return_address(0), loc);
   Thread& self = entry.self;
   const std::int64_t offset = std::int64_t(shared) - kSharedBase, size = std::int64_t(self.block->shared_bytes);
   if (offset < 0 || offset > size) {
@@ -87,7 +87,7 @@ void* accessed(Thread& self, std::uint32_t address, unsigned bytes, const char* 
 }  // namespace
 
 void load_cluster(void* registers, std::uint32_t cluster_shared, unsigned bytes, Loc loc) {
-  Entry entry("ld.shared::cluster", __builtin_return_address(0));
+  Entry90 entry("ld.shared::cluster", __builtin_return_address(0), loc);
   const void* memory = accessed(entry.self, cluster_shared, bytes, "ld.shared::cluster", loc);
   tsan::reads(memory, bytes);
   std::memcpy(registers, memory, bytes);
@@ -95,7 +95,7 @@ void load_cluster(void* registers, std::uint32_t cluster_shared, unsigned bytes,
 }
 
 void store_cluster(std::uint32_t cluster_shared, const void* registers, unsigned bytes, Loc loc) {
-  Entry entry("st.shared::cluster", __builtin_return_address(0));
+  Entry90 entry("st.shared::cluster", __builtin_return_address(0), loc);
   void* memory = accessed(entry.self, cluster_shared, bytes, "st.shared::cluster", loc);
   tsan::writes(memory, bytes);
   std::memcpy(memory, registers, bytes);
@@ -160,14 +160,14 @@ void* sync_address(const Thread& self, unsigned phase) {
 }  // namespace
 
 void cluster_arrive(bool relaxed, Loc loc) {
-  Entry entry("barrier.cluster.arrive", __builtin_return_address(0));
+  Entry90 entry("barrier.cluster.arrive", __builtin_return_address(0), loc);
   Thread& self = entry.self;
   if (!relaxed) tsan::release(sync_address(self, self.block->scheduler->cluster_barrier.phase));
   collective(self, Op::cluster_arrive, self.warp->exist, nullptr, loc, arrive);
 }
 
 void cluster_wait(Loc loc) {
-  Entry entry("barrier.cluster.wait", __builtin_return_address(0));
+  Entry90 entry("barrier.cluster.wait", __builtin_return_address(0), loc);
   Thread& self = entry.self;
   collective(self, Op::cluster_wait, self.warp->exist, nullptr, loc, wait);
   tsan::acquire(sync_address(self, self.warp->cluster_phase));

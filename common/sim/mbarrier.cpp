@@ -135,7 +135,7 @@ void check_mbarriers_at_exit(Thread& self) {
 // ---- Instructions ----
 
 void mbarrier_init(std::uint32_t shared, std::uint32_t count, Loc loc) {
-  Entry entry("mbarrier.init", __builtin_return_address(0));
+  Entry90 entry("mbarrier.init", __builtin_return_address(0), loc);
   Thread& self = entry.self;
   void* memory = shared_memory(self, shared, kBytes, kBytes, "mbarrier.init", loc);
   Block& block = *self.block;
@@ -161,7 +161,7 @@ void mbarrier_init(std::uint32_t shared, std::uint32_t count, Loc loc) {
 }
 
 void mbarrier_inval(std::uint32_t shared, Loc loc) {
-  Entry entry("mbarrier.inval", __builtin_return_address(0));
+  Entry90 entry("mbarrier.inval", __builtin_return_address(0), loc);
   Block& block = *entry.self.block;
   const MBarrier& barrier = mbarrier_at(entry.self, block, shared, "mbarrier.inval", loc);
   if (in_flight(barrier) || !barrier.waiters.empty()) {
@@ -175,20 +175,20 @@ void mbarrier_inval(std::uint32_t shared, Loc loc) {
   block.mbarriers.erase(barrier.offset);
 }
 
-void fence_mbarrier_init(Loc) {
-  Entry entry("fence.mbarrier_init", __builtin_return_address(0));
+void fence_mbarrier_init(Loc loc) {
+  Entry90 entry("fence.mbarrier_init", __builtin_return_address(0), loc);
   publish_inits(entry.self);
 }
 
 void mbarrier_arrive(std::uint32_t shared, Loc loc) {
-  Entry entry("mbarrier.arrive", __builtin_return_address(0));
+  Entry90 entry("mbarrier.arrive", __builtin_return_address(0), loc);
   Block& block = *entry.self.block;
   arrive(entry.self, block, mbarrier_at(entry.self, block, shared, "mbarrier.arrive", loc), "mbarrier.arrive", loc);
 }
 
 void mbarrier_arrive_cluster(std::uint32_t cluster_shared, Loc loc) {
   constexpr const char* kName = "mbarrier.arrive.shared::cluster";
-  Entry entry(kName, __builtin_return_address(0));
+  Entry90 entry(kName, __builtin_return_address(0), loc);
   Thread& self = entry.self;
   Block& block = block_of_cluster_address(self, cluster_shared, kName, loc);
   MBarrier& barrier = mbarrier_at(self, block, cluster_shared % (1u << kClusterShift), kName, loc);
@@ -198,7 +198,7 @@ void mbarrier_arrive_cluster(std::uint32_t cluster_shared, Loc loc) {
 
 void mbarrier_expect_tx(std::uint32_t shared, std::uint32_t bytes, Loc loc) {
   constexpr const char* kName = "mbarrier.expect_tx";
-  Entry entry(kName, __builtin_return_address(0));
+  Entry90 entry(kName, __builtin_return_address(0), loc);
   Block& block = *entry.self.block;
   MBarrier& barrier = mbarrier_at(entry.self, block, shared, kName, loc);
   expect(entry.self, barrier, bytes, kName, loc);
@@ -207,7 +207,7 @@ void mbarrier_expect_tx(std::uint32_t shared, std::uint32_t bytes, Loc loc) {
 
 void mbarrier_arrive_expect_tx(std::uint32_t shared, std::uint32_t bytes, Loc loc) {
   constexpr const char* kName = "mbarrier.arrive.expect_tx";
-  Entry entry(kName, __builtin_return_address(0));
+  Entry90 entry(kName, __builtin_return_address(0), loc);
   Block& block = *entry.self.block;
   MBarrier& barrier = mbarrier_at(entry.self, block, shared, kName, loc);
   expect(entry.self, barrier, bytes, kName, loc);
@@ -230,7 +230,7 @@ bool time_out(Block& block) {
 // it is, or, while no thread can run, for a time-out. So one that lags two phases behind ends in a deadlock.
 bool mbarrier_try_wait_parity(std::uint32_t shared, std::uint32_t parity, bool cluster, Loc loc) {
   constexpr const char* kName = "mbarrier.try_wait";
-  Entry entry(kName, __builtin_return_address(0));
+  Entry90 entry(kName, __builtin_return_address(0), loc);
   Thread& self = entry.self;
   Block& block = *self.block;
   MBarrier& barrier = mbarrier_at(self, block, shared, kName, loc);
@@ -256,15 +256,15 @@ bool mbarrier_try_wait_parity(std::uint32_t shared, std::uint32_t parity, bool c
   return true;
 }
 
-void fence_proxy_async(Loc) {
-  Entry entry("fence.proxy.async", __builtin_return_address(0));
+void fence_proxy_async(Loc loc) {
+  Entry90 entry("fence.proxy.async", __builtin_return_address(0), loc);
   Block& block = *entry.self.block;
   std::memcpy(async_image(block), block.shared, block.shared_bytes);
   publish_inits(entry.self);
 }
 
-void fence_proxy_async_global(Loc) {
-  Entry entry("fence.proxy.async.global", __builtin_return_address(0));
+void fence_proxy_async_global(Loc loc) {
+  Entry90 entry("fence.proxy.async.global", __builtin_return_address(0), loc);
   tsan::release(&entry.self.block->scheduler->launch().global_fence);
 }
 

@@ -159,6 +159,10 @@ void check_launch(const Launch& launch, const char* kernel) {
     refuse(text("clusters of ", cluster, " blocks"),
            "a cluster has 1 to 8 blocks; 16 are not portable, and not on this device");
   }
+  if (const int capability = options().compute_capability; cluster > 1 && capability < 90) {
+    refuse(text("clusters of ", cluster, " blocks on a device of compute capability ", capability / 10, ".", capability % 10),
+           "clusters came with 9.0");
+  }
   if (grid.x % cluster) {
     refuse(text("clusters of ", cluster, " blocks in a grid of ", grid.x, " x ", grid.y, " x ", grid.z),
            "the blocks of a cluster are neighbours along x, so its size divides the grid's x");

@@ -350,6 +350,14 @@ Thread& Entry::require(const char* name) {
   return *current;
 }
 
+Entry90::Entry90(const char* name, void* caller, const Loc& where) : Entry(name, caller) {
+  const int capability = self.block->scheduler->launch().options.compute_capability;
+  if (capability >= 90) return;
+  sim::fail(self, Report::Kind::misuse, where,
+            text(name, " on a device of compute capability ", capability / 10, ".", capability % 10),
+            "it came with 9.0, and code for earlier devices traps there: a host entry looks at the device first");
+}
+
 // ---- Launch ----
 
 void launch(const Launch& shape, void (*body)(void*), void* context, const void* kernel, const char* name) {

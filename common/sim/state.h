@@ -227,6 +227,11 @@ class Entry {
   static Thread& require(const char* name);
   tsan::Scope scope_;
 };
+/// That of an instruction which came with compute capability 9.0: reported on a device before it.
+class Entry90 : public Entry {
+ public:
+  Entry90(const char* name, void* caller, const Loc& where);
+};
 
 // ---- warp.cpp ----
 /// Waits until all lanes of `mask` have come to the operation; the last one performs it.

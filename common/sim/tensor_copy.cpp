@@ -139,7 +139,7 @@ void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t*
                  std::uint32_t barrier, std::uint16_t blocks, Loc loc) {
   constexpr const char* kName = "cp.async.bulk.tensor.shared::cluster.global";
   void* caller = __builtin_return_address(0);
-  Entry entry(kName, caller);
+  Entry90 entry(kName, caller, loc);
   Thread& self = entry.self;
   Engine& engine = self.block->scheduler->engine;
   Copy& copy = engine.prepare(Copy::Kind::load, kName, self, loc, caller);
@@ -152,7 +152,7 @@ void tensor_load(std::uint32_t shared, const TensorMap& map, const std::int32_t*
 void tensor_store(const TensorMap& map, const std::int32_t* coordinates, int rank, std::uint32_t shared, Loc loc) {
   constexpr const char* kName = "cp.async.bulk.tensor.global.shared::cta";
   void* caller = __builtin_return_address(0);
-  Entry entry(kName, caller);
+  Entry90 entry(kName, caller, loc);
   Thread& self = entry.self;
   Engine& engine = self.block->scheduler->engine;
   Copy& copy = engine.prepare(Copy::Kind::store, kName, self, loc, caller);
@@ -162,7 +162,7 @@ void tensor_store(const TensorMap& map, const std::int32_t* coordinates, int ran
 }
 
 void prefetch_tensormap(const TensorMap& map, Loc loc) {
-  Entry entry("prefetch.tensormap", __builtin_return_address(0));
+  Entry90 entry("prefetch.tensormap", __builtin_return_address(0), loc);
   check_map(entry.self, map, 0, "prefetch.tensormap", loc);
 }
 

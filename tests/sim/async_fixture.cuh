@@ -13,7 +13,7 @@
 
 namespace grout {
 
-using AsyncTest = test::RaceFree<test::SimTest>;
+using AsyncTest = test::RaceFree<test::SimTest90>;
 using test::in_every_mode;
 
 inline bool late() {

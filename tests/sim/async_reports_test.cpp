@@ -390,11 +390,11 @@ TEST_F(AsyncTest, MisuseOfSeveralThreadsIsReported) {
     in_every_mode([&] {
       for (const auto& [wrong, part] : cases) expect_part(run(wrong), part);
     });
-    sim::options() = {};
+    sim::options() = {.compute_capability = 90};
     expect_part(run(Together::inval_under_a_wait), "mbarrier.inval at shared offset 2048, where a thread waits at ");
     sim::options().schedule = sim::Schedule::descending;
     expect_part(run(Together::ended), "which has ended");
-    sim::options() = {};
+    sim::options() = {.compute_capability = 90};
     expect_part(run(Together::source_ended),
                 "block (0,0,0) ended before cp.async.bulk.shared::cluster.shared::cta had read its");
   });
@@ -437,6 +437,75 @@ TEST_F(AsyncTest, MapsThatCannotBeEncodedAreReported) {
          "Rule: a row of a box is as long as the swizzle's span");
   expect([](auto& m) { m.swizzle = static_cast<sim::TensorMap::Swizzle>(9); },
          "Rule: the swizzle is none, 32, 64 or 128 bytes");
+}
+
+// ---- Instructions of later devices ----
+
+// One instruction that compute capability 9.0 brought; none at the end of the list, where it says so.
+__global__ void instruction_of_90(const __grid_constant__ TensorMap map, int which, bool* none) {
+  auto& s = dynamic_shared<BoxStorage>();
+  const uint32_t barrier = ptx::shared_address(&s), data = barrier + 1024;
+  uint32_t word[1] = {};
+  switch (which) {
+    case 0: return ptx::mbarrier_init(barrier, 1);
+    case 1: return ptx::mbarrier_inval(barrier);
+    case 2: return ptx::fence_mbarrier_init();
+    case 3: return ptx::mbarrier_arrive(barrier);
+    case 4: return ptx::mbarrier_arrive_cluster(barrier);
+    case 5: return ptx::mbarrier_expect_tx(barrier, 16);
+    case 6: return ptx::mbarrier_arrive_expect_tx(barrier, 16);
+    case 7: return (void)ptx::mbarrier_try_wait_parity(barrier, 0);
+    case 8: return (void)ptx::mbarrier_try_wait_parity_cluster(barrier, 0);
+    case 9: return ptx::fence_proxy_async_shared();
+    case 10: return ptx::fence_proxy_async_global();
+    case 11: return ptx::cp_async_bulk_load(data, &map, 16, barrier);
+    case 12: return ptx::cp_async_bulk_load_multicast(data, &map, 16, barrier, 1);
+    case 13: return ptx::cp_async_bulk_to_cluster(data, barrier, 16, barrier);
+    case 14: return ptx::cp_async_bulk_store(none, data, 16);
+    case 15: return ptx::cp_async_bulk_commit_group();
+    case 16: return ptx::cp_async_bulk_wait_group<0>();
+    case 17: return ptx::cp_async_bulk_wait_group_read<0>();
+    case 18: return ptx::cp_async_bulk_tensor_load(data, map, {0, 0}, barrier);
+    case 19: return ptx::cp_async_bulk_tensor_load_multicast(data, map, {0, 0}, barrier, 1);
+    case 20: return ptx::cp_async_bulk_tensor_store(map, {0, 0}, data);
+    case 21: return ptx::prefetch_tensormap(map);
+    case 22: return (void)ptx::cluster_rank();
+    case 23: return (void)ptx::cluster_size();
+    case 24: return (void)ptx::mapa(barrier, 0);
+    case 25: return ptx::cluster_arrive();
+    case 26: return ptx::cluster_arrive_relaxed();
+    case 27: return ptx::cluster_wait();
+    case 28: return ptx::load_shared_cluster(word, barrier);
+    case 29: return ptx::store_shared_cluster(barrier, word);
+    // Before 9.0 no launch is dependent, and these two do nothing.
+    case 30: return ptx::griddepcontrol_wait();
+    case 31: return ptx::griddepcontrol_launch_dependents();
+    default: *none = true;
+  }
+}
+
+TEST_F(AsyncTest, InstructionsOfLaterDevicesAreReported) {
+  DeviceBuffer matrix(4096);
+  const sim::TensorMap map = map_of(kBox, matrix.data());
+  for (const auto& [capability, spelt] : {std::pair{80, "8.0"}, {89, "8.9"}}) {
+    sim::options().compute_capability = capability;
+    bool none = false;
+    int which = 0, reported = 0;
+    for (; !none; ++which) {
+      const Status status = launch(instruction_of_90, dim3(1), dim3(1), 4096, nullptr, map, which, &none);
+      if (which >= 30) {
+        EXPECT_TRUE(status) << which << ": " << status.message;
+        continue;
+      }
+      expect_part(status, std::string(" on a device of compute capability ") + spelt + ". Rule: it came with 9.0");
+      expect_part(status, "async_reports_test.cpp:");
+      ++reported;
+    }
+    EXPECT_EQ(which, 33);
+    EXPECT_EQ(reported, 30);
+    const Status status = launch(prefetch, LaunchShape{.grid = dim3(2), .block = dim3(1), .cluster = 2}, nullptr, map);
+    expect_part(status, std::string("clusters of 2 blocks on a device of compute capability ") + spelt + ". Rule: clusters came with 9.0");
+  }
 }
 
 __global__ void load_at(const __grid_constant__ TensorMap map, uint32_t offset) {
