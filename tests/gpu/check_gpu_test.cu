@@ -149,7 +149,7 @@ TEST_F(CheckGpu, GraphsOfRuns) {
   options.cold = false;
   const auto timings = Bench(options).compare({entry, as_graph(entry, 20)});
   EXPECT_GT(timings[0].us, 0.1);
-  EXPECT_LT(timings[1].us, 2 * timings[0].us);
+  if (!test::short_run()) EXPECT_LT(timings[1].us, 2 * timings[0].us);  // an instrument's time says nothing
   options.cold = true;
   EXPECT_GT(Bench(options).compare({entry})[0].us, 0.1);
 }
