@@ -250,8 +250,8 @@ inline double available_memory() {
 // Refuses a problem that needs more host memory than there is, before any is taken: the exit code, or nothing.
 inline std::optional<int> refuse_memory(const std::string& problem, double bytes, double available = available_memory()) {
   if (bytes <= available) return std::nullopt;
-  std::fprintf(stderr, "%s needs about %.3g GB of host memory, of which %.3g GB are available\n", problem.c_str(), bytes * 1e-9,
-               available * 1e-9);
+  std::fprintf(stderr, "%s needs about %.3g GB of host memory, of which %.3g GB are available\n", problem.c_str(),
+               bytes * 1e-9, available * 1e-9);
   return 77;
 }
 

@@ -94,8 +94,9 @@ template <class T, class DestinationT, int Threads, CopyOptions Options = CopyOp
   static constexpr int rows = static_cast<int>(Destination{}.template extent<0>());
   static constexpr int columns = static_cast<int>(Destination{}.template extent<1>());
   using Ownership = VectorTiled<rows, columns, axis, vector, Threads>;
-  static_assert(detail::vectors_are_whole<Destination, Ownership>(),
-                "copy plan: each 16-byte vector must be contiguous and 16-byte aligned in the destination, swizzle included");
+  static_assert(
+      detail::vectors_are_whole<Destination, Ownership>(),
+      "copy plan: each 16-byte vector must be contiguous and 16-byte aligned in the destination, swizzle included");
   static constexpr CopyOptions options = Options;
 };
 

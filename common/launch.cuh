@@ -150,9 +150,9 @@ inline Status encode_tiled(TensorMap& map, ElementType type, const void* base, i
     const CUtensorMapDataType element = type == ElementType::bf16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                         : type == ElementType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                                    : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    return encode(&map, element, static_cast<cuuint32_t>(rank), const_cast<void*>(base), extents_of, pitches_of, box_of, steps,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return encode(&map, element, static_cast<cuuint32_t>(rank), const_cast<void*>(base), extents_of, pitches_of, box_of,
+                  steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<CUtensorMapSwizzle>(swizzle),
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
   CUresult result = call();
   if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_INITIALIZED) {

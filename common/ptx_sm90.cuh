@@ -166,15 +166,17 @@ template <int N> GROUT_DEVICE void cp_async_bulk_wait_group_read(GROUT_AT_ONLY) 
 }
 
 // ---- tensor copies (9.7.9.27) -----------------------------------------------------------------------------------
-// A box of a tensor map (tensor_map.cuh) whose first element has these coordinates, fastest first; they may lie outside, where
-// loads give zeros. Stores write nothing there, except that along the fastest dimension they write whole units of 16 bytes: a
-// row whose extent is not a multiple of 16 bytes is written up to the next one (seen on sm_90). The box in shared memory is dense, fastest dimension first, swizzled as the map
-// says; it starts at a multiple of 128 bytes, swizzled boxes at one of the pattern's period (256, 512, 1024). The start in the
-// fastest dimension lies a multiple of 16 bytes from the row's begin. The map is a __grid_constant__ parameter. Any one thread.
+// A box of a tensor map (tensor_map.cuh) whose first element has these coordinates, fastest first; they may lie outside,
+// where loads give zeros. Stores write nothing there, except that along the fastest dimension they write whole units of 16
+// bytes: a row whose extent is not a multiple of 16 bytes is written up to the next one (seen on sm_90). The box in shared
+// memory is dense, fastest dimension first, swizzled as the map says; it starts at a multiple of 128 bytes, swizzled boxes at
+// one of the pattern's period (256, 512, 1024). The start in the fastest dimension lies a multiple of 16 bytes from the row's
+// begin. The map is a __grid_constant__ parameter. Any one thread.
 
 // cp.async.bulk.tensor.{1,2,3}d.shared::cluster.global.tile: the barrier counts the whole box, zeros included.
 template <int Rank>
-GROUT_DEVICE void cp_async_bulk_tensor_load(uint32_t shared, const TensorMap& map, const int32_t (&c)[Rank], uint32_t barrier GROUT_AT) {
+GROUT_DEVICE void cp_async_bulk_tensor_load(uint32_t shared, const TensorMap& map, const int32_t (&c)[Rank],
+                                            uint32_t barrier GROUT_AT) {
   static_assert(Rank >= 1 && Rank <= 3, "tensor copies of 1 to 3 dimensions");
   if constexpr (Rank == 1) {
     GROUT_SM90(sim::tensor_load(shared, map, c, 1, barrier, 0, at),

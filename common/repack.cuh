@@ -58,12 +58,14 @@ struct RepackPlan {
 
 inline constexpr int kRepackVectors = 1024;         // of a tile
 inline constexpr int kRepackSharedBytes = 16 * kRepackVectors;
-inline constexpr int kRepackLines = 128;            // columns of a transposed tile, each a line of 128 bytes in shared memory
+inline constexpr int kRepackLines = 128;  // columns of a transposed tile, each a line of 128 bytes in shared memory
 
 // Cuts an operand of `size`-byte elements into tiles. Host, or device.
 GROUT_HD RepackPlan repack_plan(const RepackOperand& o, int size) {
   RepackPlan plan;
-  const auto magnitude = [](int64_t stride) { return stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride); };
+  const auto magnitude = [](int64_t stride) {
+    return stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride);
+  };
   const bool by_columns = magnitude(o.row_stride) < magnitude(o.col_stride) && o.rows > 1;
   if (o.col_stride == 1 || o.cols == 1) plan.mode = RepackMode::rows;
   else if (o.row_stride == 1) plan.mode = RepackMode::transposed;
@@ -83,7 +85,8 @@ GROUT_HD RepackPlan repack_plan(const RepackOperand& o, int size) {
     plan.tile_vectors = 1 << plan.width_log2;
     plan.tile_rows = kRepackVectors >> plan.width_log2;
   }
-  const int64_t across = (vectors + plan.tile_vectors - 1) / plan.tile_vectors, down = (o.rows + plan.tile_rows - 1) / plan.tile_rows;
+  const int64_t across = (vectors + plan.tile_vectors - 1) / plan.tile_vectors,
+                down = (o.rows + plan.tile_rows - 1) / plan.tile_rows;
   plan.tiles = across * down * o.batch;
   plan.across = static_cast<uint32_t>(across), plan.per_batch = static_cast<uint32_t>(across * down);
   return plan;
@@ -111,10 +114,13 @@ struct RepackTile {
 };
 template <int Size> GROUT_HD RepackTile repack_tile_at(const RepackOperand& o, const RepackPlan& plan, uint32_t tile) {
   constexpr int kElements = 16 / Size;
-  const auto part = [](int64_t left, int extent) { return left < extent ? (left < 0 ? 0 : static_cast<int>(left)) : extent; };
+  const auto part = [](int64_t left, int extent) {
+    return left < extent ? (left < 0 ? 0 : static_cast<int>(left)) : extent;
+  };
   const auto bytes = [](int64_t elements) { return static_cast<uintptr_t>(elements) * Size; };
   const uint32_t batch = tile / plan.per_batch, in_batch = tile % plan.per_batch;
-  const int64_t row = int64_t{in_batch / plan.across} * plan.tile_rows, vector = int64_t{in_batch % plan.across} * plan.tile_vectors;
+  const int64_t row = int64_t{in_batch / plan.across} * plan.tile_rows,
+                vector = int64_t{in_batch % plan.across} * plan.tile_vectors;
   const uintptr_t origin = reinterpret_cast<uintptr_t>(o.source) + batch * bytes(o.source_batch_stride);
   RepackTile t;
   t.row_bytes = bytes(o.row_stride), t.col_bytes = bytes(o.col_stride), t.pitch = o.ld * Size;
@@ -130,7 +136,8 @@ template <int Size> GROUT_HD RepackTile repack_tile_at(const RepackOperand& o, c
   t.inside = t.rows == plan.tile_rows && t.cols == plan.tile_vectors * kElements;
   // The lines of vectors (rows, or columns where those are contiguous) step by one stride: the outermost reach farthest.
   const bool by_rows = plan.mode == RepackMode::rows;
-  const uintptr_t first = t.source, last = t.source + (by_rows ? static_cast<uintptr_t>(plan.tile_rows - 1) * t.row_bytes : (kRepackLines - 1) * t.col_bytes);
+  const uintptr_t first = t.source, last = t.source + (by_rows ? static_cast<uintptr_t>(plan.tile_rows - 1) * t.row_bytes
+                                                               : (kRepackLines - 1) * t.col_bytes);
   const uintptr_t length = by_rows ? static_cast<uintptr_t>(plan.tile_vectors) * 16 : 128;
   const uintptr_t lowest = first < last ? first : last, highest = (first < last ? last : first) + length - 16;
   if (by_rows || plan.mode == RepackMode::transposed)
@@ -206,7 +213,8 @@ GROUT_DEVICE void repack_elements(const RepackTile& t, const RepackPlan& plan, i
 #pragma unroll
     for (int i = 0; i < kRepackWordsInFlight; ++i) {
       const int row = (first + i * 32) >> (plan.width_log2 + 2), col = ((first + i * 32) & (words - 1)) * kPerWord;
-      const uintptr_t address = t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(col) * t.col_bytes;
+      const uintptr_t address =
+          t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(col) * t.col_bytes;
       word[i] = 0;
 #pragma unroll
       for (int e = 0; e < kPerWord; ++e)
@@ -252,7 +260,8 @@ GROUT_DEVICE void repack_elements_to_lines(const RepackTile& t, const RepackGrou
 #pragma unroll
     for (int i = 0; i < kRepackWordsInFlight; ++i) {
       const int line = (base + i * Threads + group.thread) / 32, row = group.thread % 32 * kPerWord;
-      const uintptr_t address = t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(line) * t.col_bytes;
+      const uintptr_t address =
+          t.source + static_cast<uintptr_t>(row) * t.row_bytes + static_cast<uintptr_t>(line) * t.col_bytes;
       word[i] = 0;
 #pragma unroll
       for (int e = 0; e < kPerWord; ++e)
@@ -263,7 +272,8 @@ GROUT_DEVICE void repack_elements_to_lines(const RepackTile& t, const RepackGrou
     for (int i = 0; i < kRepackWordsInFlight; ++i) {
       const int line = (base + i * Threads + group.thread) / 32, at_word = group.thread % 32;
       const uint32_t out[1] = {word[i]};
-      ptx::store_shared(group.shared + repack_chunk<Size>(line, at_word / 4) + static_cast<uint32_t>(at_word % 4 * 4), out GROUT_HERE);
+      ptx::store_shared(group.shared + repack_chunk<Size>(line, at_word / 4) + static_cast<uint32_t>(at_word % 4 * 4),
+                        out GROUT_HERE);
     }
   }
 }
@@ -281,7 +291,8 @@ GROUT_DEVICE void repack_from_lines(uint32_t (&words)[4], uint32_t shared, int b
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       uint32_t word[1];
-      ptx::load_shared(word, shared + repack_chunk<4>(first + lane % 8 * 4 + i, block) + static_cast<uint32_t>(lane / 8 * 4) GROUT_HERE);
+      ptx::load_shared(
+          word, shared + repack_chunk<4>(first + lane % 8 * 4 + i, block) + static_cast<uint32_t>(lane / 8 * 4) GROUT_HERE);
       words[i] = word[0];
     }
   }
@@ -301,7 +312,8 @@ GROUT_DEVICE void repack_transposed(const RepackTile& t, const RepackPlan& plan,
     uint32_t words[4];
     repack_from_lines<Size>(words, group.shared, block, step * kVectorsAtOnce * (16 / Size), lane GROUT_HERE);
     const int row = block * kRowsAtOnce + lane / kVectorsAtOnce, vector = step * kVectorsAtOnce + lane % kVectorsAtOnce;
-    if (t.inside || (row < t.rows && vector < t.vectors)) ptx::store_global(t.copy + row * t.pitch + vector * 16, words GROUT_HERE);
+    if (t.inside || (row < t.rows && vector < t.vectors))
+      ptx::store_global(t.copy + row * t.pitch + vector * 16, words GROUT_HERE);
   }
   ptx::bar_sync(group.barrier, Threads GROUT_HERE);  // all have read the tile
 }
@@ -309,9 +321,11 @@ GROUT_DEVICE void repack_transposed(const RepackTile& t, const RepackPlan& plan,
 
 // Copies tile `tile` (0 .. plan.tiles - 1) of an operand with elements of Size bytes. All Threads threads of the group.
 template <int Size, int Threads>
-GROUT_DEVICE void repack_tile(const RepackOperand& o, const RepackPlan& plan, uint32_t tile, const RepackGroup& group GROUT_AT) {
+GROUT_DEVICE void repack_tile(const RepackOperand& o, const RepackPlan& plan, uint32_t tile,
+                              const RepackGroup& group GROUT_AT) {
   static_assert(Size == 2 || Size == 4, "repack: elements of 2 or 4 bytes");
-  static_assert(Threads % 32 == 0 && Threads >= 32 && Threads <= 256 && 256 % Threads == 0, "repack: 32, 64, 128 or 256 threads a group");
+  static_assert(Threads % 32 == 0 && Threads >= 32 && Threads <= 256 && 256 % Threads == 0,
+                "repack: 32, 64, 128 or 256 threads a group");
   const detail::RepackTile t = detail::repack_tile_at<Size>(o, plan, tile);
   switch (plan.mode) {
     case RepackMode::rows: return detail::repack_rows<Size, Threads>(t, plan, group.thread GROUT_HERE);
@@ -330,7 +344,8 @@ inline constexpr int kRepackThreads = 256;
 
 // Blocks take neighbouring tiles in the order in which they start, and end after one: at any time the tiles in work lie close
 // together in memory. Blocks that stay and stride over the matrix drift apart and lose a few per cent.
-template <int Size> __global__ void __launch_bounds__(kRepackThreads) repack_kernel(const __grid_constant__ RepackWork work) {
+template <int Size>
+__global__ void __launch_bounds__(kRepackThreads) repack_kernel(const __grid_constant__ RepackWork work) {
   ptx::griddepcontrol_launch_dependents();  // a kernel behind this one may start; it waits for the copies itself
   ptx::griddepcontrol_wait();               // the sources may come from the kernel ahead
   const RepackGroup group = {static_cast<int>(threadIdx.x), 1, ptx::shared_address(&dynamic_shared<uint4>())};
@@ -345,9 +360,9 @@ struct RepackSpans {
 };
 inline std::string repack_describe(const RepackOperand& o) {
   const auto text = [](int64_t value) { return std::to_string(value); };
-  return text(o.rows) + "x" + text(o.cols) + " with strides " + text(o.row_stride) + "," + text(o.col_stride) + ", " + text(o.batch) +
-         " in the batch with stride " + text(o.source_batch_stride) + ", copied to pitch " + text(o.ld) + " with batch stride " +
-         text(o.copy_batch_stride);
+  return text(o.rows) + "x" + text(o.cols) + " with strides " + text(o.row_stride) + "," + text(o.col_stride) + ", " +
+         text(o.batch) + " in the batch with stride " + text(o.source_batch_stride) + ", copied to pitch " + text(o.ld) +
+         " with batch stride " + text(o.copy_batch_stride);
 }
 inline Status repack_check_one(const RepackOperand& o, size_t bytes, RepackSpans& spans) {
   const int64_t vector = 16 / static_cast<int64_t>(bytes);
@@ -357,17 +372,23 @@ inline Status repack_check_one(const RepackOperand& o, size_t bytes, RepackSpans
     return refuse("the pitch of the copy must be at least its " + std::to_string(o.cols) + " columns and a multiple of " +
                   std::to_string(vector) + " elements (16 bytes)");
   if (o.rows == 0 || o.ld == 0 || o.batch == 0) return {};
-  if (!address_span(reinterpret_cast<uintptr_t>(o.source), {{o.rows, o.row_stride}, {o.cols, o.col_stride}, {o.batch, o.source_batch_stride}}, bytes, spans.source) ||
-      !address_span(reinterpret_cast<uintptr_t>(o.copy), {{o.rows, o.ld}, {o.ld, 1}, {o.batch, o.copy_batch_stride}}, bytes, spans.copy))
+  if (!address_span(reinterpret_cast<uintptr_t>(o.source),
+                    {{o.rows, o.row_stride}, {o.cols, o.col_stride}, {o.batch, o.source_batch_stride}}, bytes,
+                    spans.source) ||
+      !address_span(reinterpret_cast<uintptr_t>(o.copy), {{o.rows, o.ld}, {o.ld, 1}, {o.batch, o.copy_batch_stride}}, bytes,
+                    spans.copy))
     return refuse("the source or the copy exceeds 62-bit addresses");
-  if (o.batch > 1 && (o.copy_batch_stride % vector != 0 || (o.copy_batch_stride < 0 ? -o.copy_batch_stride : o.copy_batch_stride) < o.rows * o.ld))
-    return refuse("the copies' batch stride must be a multiple of " + std::to_string(vector) + " elements (16 bytes), and at least a copy of " +
-                  std::to_string(o.rows * o.ld) + ", or copies collide");
+  if (o.batch > 1 && (o.copy_batch_stride % vector != 0 ||
+                      (o.copy_batch_stride < 0 ? -o.copy_batch_stride : o.copy_batch_stride) < o.rows * o.ld))
+    return refuse("the copies' batch stride must be a multiple of " + std::to_string(vector) +
+                  " elements (16 bytes), and at least a copy of " + std::to_string(o.rows * o.ld) + ", or copies collide");
   if (o.copy == nullptr || (o.cols > 0 && o.source == nullptr))
     return refuse(o.copy == nullptr ? "the copy is null but would be written" : "the source is null but would be read");
   if (reinterpret_cast<uintptr_t>(o.copy) % 16 != 0 || reinterpret_cast<uintptr_t>(o.source) % bytes != 0)
-    return refuse("the copy must start at a multiple of 16 bytes and the source at one of its " + std::to_string(bytes) + "-byte elements");
-  if (static_cast<double>(o.rows) * static_cast<double>(o.ld) * static_cast<double>(o.batch) * static_cast<double>(bytes) >= 0x1p44)
+    return refuse("the copy must start at a multiple of 16 bytes and the source at one of its " + std::to_string(bytes) +
+                  "-byte elements");
+  if (static_cast<double>(o.rows) * static_cast<double>(o.ld) * static_cast<double>(o.batch) * static_cast<double>(bytes) >=
+      0x1p44)
     return refuse("the copy is longer than 2^44 bytes");
   return {};
 }
@@ -399,13 +420,14 @@ inline Status repack_check(std::span<const RepackOperand> operands, ElementType 
 // Copies one or two operands on `stream`, in one launch. Complete when the stream is. `programmatic`: may start before the kernel
 // ahead of it has ended, and waits for it before it reads (compute capability 9.0 or later; else as without).
 // Errors: invalid (one sentence with the values), unsupported (device before 8.0), device_error (launch).
-inline Status repack(std::span<const RepackOperand> operands, ElementType type, cudaStream_t stream, bool programmatic = false) {
+inline Status repack(std::span<const RepackOperand> operands, ElementType type, cudaStream_t stream,
+                     bool programmatic = false) {
   if (Status status = repack_check(operands, type); !status) return status;
   DeviceInfo device;
   if (Status status = device_info(device); !status) return status;
   if (device.major < 8)
-    return unsupported("repack needs compute capability 8.0 or later; this device has " + std::to_string(device.major) + "." +
-                       std::to_string(device.minor));
+    return unsupported("repack needs compute capability 8.0 or later; this device has " + std::to_string(device.major) +
+                       "." + std::to_string(device.minor));
   const int size = static_cast<int>(element_bytes(type));
   RepackWork work;
   int64_t tiles = 0;
@@ -414,7 +436,9 @@ inline Status repack(std::span<const RepackOperand> operands, ElementType type, 
     tiles += work.plans[i].tiles;
   }
   if (tiles == 0) return {};
-  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tiles)), .block = dim3(kRepackThreads), .shared_bytes = kRepackSharedBytes,
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tiles)),
+                             .block = dim3(kRepackThreads),
+                             .shared_bytes = kRepackSharedBytes,
                              .programmatic = programmatic && (device.major >= 9 || kSimulatedBuild)};
   return size == 2 ? launch(&repack_kernel<2>, shape, stream, work) : launch(&repack_kernel<4>, shape, stream, work);
 }

@@ -19,7 +19,8 @@ template <class Ownership> constexpr bool owns_only_the_tile() {
 
 // How a fragment is stored to memory that is contiguous along `Axis`: the widest vectors that its ownership allows.
 template <class To, class OwnershipT, int Axis, Bounds BoundsT = Bounds::checked> struct StorePlan {
-  static_assert(detail::owns_only_the_tile<OwnershipT>(), "store plan: every slot of the ownership must lie inside its tile");
+  static_assert(detail::owns_only_the_tile<OwnershipT>(),
+                "store plan: every slot of the ownership must lie inside its tile");
   using Value = To;
   using Ownership = OwnershipT;
   static constexpr int axis = Axis;

@@ -53,16 +53,19 @@ template <int Size> GROUT_DEVICE void load_elements(uint32_t (&words)[4], uintpt
     words[w] = 0;
 #pragma unroll
     for (int i = w * kPerWord; i < (w + 1) * kPerWord; ++i)
-      if (i >= first && i < last) words[w] |= load_element<Size>(address + static_cast<uintptr_t>(i * Size)) << (i % kPerWord * 8 * Size);
+      if (i >= first && i < last)
+        words[w] |= load_element<Size>(address + static_cast<uintptr_t>(i * Size)) << (i % kPerWord * 8 * Size);
   }
 }
-template <int Size> GROUT_DEVICE void store_elements(uintptr_t address, const uint32_t (&words)[4], int64_t first, int64_t last) {
+template <int Size>
+GROUT_DEVICE void store_elements(uintptr_t address, const uint32_t (&words)[4], int64_t first, int64_t last) {
   constexpr int kPerWord = 4 / Size;
 #pragma unroll
   for (int i = 0; i < 16 / Size; ++i) {
     if (i < first || i >= last) continue;
     const uint32_t bits = words[i / kPerWord] >> (i % kPerWord * 8 * Size);
-    if constexpr (Size == 2) *reinterpret_cast<uint16_t*>(address + static_cast<uintptr_t>(i * 2)) = static_cast<uint16_t>(bits);
+    if constexpr (Size == 2)
+      *reinterpret_cast<uint16_t*>(address + static_cast<uintptr_t>(i * 2)) = static_cast<uint16_t>(bits);
     else *reinterpret_cast<uint32_t*>(address + static_cast<uintptr_t>(i * 4)) = bits;
   }
 }

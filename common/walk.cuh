@@ -49,7 +49,8 @@ template <class Plan, int WalkAxis> class TileWalk {
     to_ = static_cast<uint32_t>(place(c) * sizeof(T));
     // A vector that lies outside across the walk would never be read: let it start where the tile does.
     const bool outside = left<1 - WalkAxis>(source) == 0;
-    from_ = source.data + source.layout(here().row + (outside && WalkAxis == 1 ? 0 : c[0]), here().col + (outside && WalkAxis == 0 ? 0 : c[1]));
+    from_ = source.data + source.layout(here().row + (outside && WalkAxis == 1 ? 0 : c[0]),
+                                        here().col + (outside && WalkAxis == 0 ? 0 : c[1]));
   }
   GROUT_DEVICE int side() const { return side_; }
 

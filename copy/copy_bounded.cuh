@@ -57,8 +57,9 @@ template <class T> Status crop_launch(const CropArguments& g, int sms, cudaStrea
   using Tile = CropTile<T>;
   const bool unit = g.col_stride == 1;
   const bool wide = crop_is_wide(g);
-  void (*kernel)(CropParameters<T>) = unit ? (wide ? &copy_bounded_kernel<T, true, true> : &copy_bounded_kernel<T, true, false>)
-                                           : (wide ? &copy_bounded_kernel<T, false, true> : &copy_bounded_kernel<T, false, false>);
+  void (*kernel)(CropParameters<T>) =
+      unit ? (wide ? &copy_bounded_kernel<T, true, true> : &copy_bounded_kernel<T, true, false>)
+           : (wide ? &copy_bounded_kernel<T, false, true> : &copy_bounded_kernel<T, false, false>);
   const int64_t tiles = CropTiles<Tile::rows, Tile::cols>(g.rows, g.cols).count();
   const int64_t resident = int64_t{sms} * 8;  // blocks that run at once; each walks tiles until none is left
   return launch(kernel, dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)), dim3(Tile::threads),
@@ -74,8 +75,8 @@ inline Status crop(const CropArguments& g, cudaStream_t stream) {
   DeviceInfo device;
   if (Status status = device_info(device); !status) return status;
   if (device.major < 8)
-    return unsupported("copy_bounded needs compute capability 8.0 or later; this device has " + std::to_string(device.major) +
-                       "." + std::to_string(device.minor));
+    return unsupported("copy_bounded needs compute capability 8.0 or later; this device has " +
+                       std::to_string(device.major) + "." + std::to_string(device.minor));
   if (g.rows == 0 || g.cols == 0) return {};
   switch (g.type) {
     case ElementType::bf16: return detail::crop_launch<bf16>(g, device.sms, stream);

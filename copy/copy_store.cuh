@@ -62,8 +62,8 @@ GROUT_DEVICE void copy_store_consume(const TensorMap& destination, const CropPar
       ptx::load_shared(words, from + offset);
       ptx::store_shared(to + offset, words);
       if (at.col + c[1] == whole && at.row + c[0] < p.rows)
-        detail::store_elements<sizeof(T)>(reinterpret_cast<uintptr_t>(p.destination + (at.row + c[0]) * p.ld + whole), words, 0,
-                                          p.cols - whole);
+        detail::store_elements<sizeof(T)>(reinterpret_cast<uintptr_t>(p.destination + (at.row + c[0]) * p.ld + whole), words,
+                                          0, p.cols - whole);
     }
     __syncwarp();  // all lanes have read the stage
     if (thread % 32 == 0) ring.release(stage);

@@ -73,7 +73,8 @@ template <int Size> GROUT_HD CropStretch crop_stretch(const CropStreamParameters
   constexpr int kElements = CropStream::bytes / Size, kVector = 16 / Size;
   const int64_t row = index / p.across, source_row = p.origin.row + row;
   const uintptr_t to = p.destination + static_cast<uintptr_t>(row * p.ld * Size);
-  const int64_t skip = int64_t{index % p.across} * CropStream::bytes - static_cast<int64_t>(to & 15);  // bytes from the row's begin
+  // Bytes from the row's begin.
+  const int64_t skip = int64_t{index % p.across} * CropStream::bytes - static_cast<int64_t>(to & 15);
   const int64_t col = skip / Size;  // of element 0 in the rectangle; before 0 where the row begins inside a vector
   CropStretch s;
   s.destination = to + static_cast<uintptr_t>(skip);
@@ -118,10 +119,12 @@ GROUT_DEVICE void copy_stream_produce(const CropStream::Storage& shared, int lan
 template <int Size> GROUT_DEVICE void copy_stream_edge(const CropStretch& s, uint32_t (&vector)[4], int index) {
   constexpr int kElements = 16 / Size;
   const int first = index * kElements;
-  const int begin = detail::clamp_to_vector(s.begin - first, kElements), end = detail::clamp_to_vector(s.end - first, kElements);
+  const int begin = detail::clamp_to_vector(s.begin - first, kElements),
+            end = detail::clamp_to_vector(s.end - first, kElements);
   const uintptr_t source = s.source + static_cast<uintptr_t>(index * 16);
   const uintptr_t low = source + static_cast<uintptr_t>(begin * Size), high = source + static_cast<uintptr_t>(end * Size);
-  if (begin < end && (low < s.fetched || high > s.fetched + s.fetched_bytes)) detail::load_elements<Size>(vector, source, begin, end);
+  if (begin < end && (low < s.fetched || high > s.fetched + s.fetched_bytes))
+    detail::load_elements<Size>(vector, source, begin, end);
   else detail::keep_range<kElements>(vector, begin, end);
   const uintptr_t to = s.destination + static_cast<uintptr_t>(index * 16);
   // Asked of the limits as they are: of `clamped == kElements` ptxas 13.0 made a test that 0 passed too (VIMNMX.RELU, sm_90a).

@@ -132,16 +132,16 @@ inline Status crop_check_extents(const CropArguments& g) {
                    " elements: rows would overlap");
   AddressSpan span;
   if (!address_span(0, {{g.source_rows, g.row_stride}, {g.source_cols, g.col_stride}}, element_bytes(g.type), span))
-    return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " + text(g.row_stride) +
-                   "," + text(g.col_stride) + " exceeds 62-bit addresses");
+    return invalid("the source of " + text(g.source_rows) + "x" + text(g.source_cols) + " with strides " +
+                   text(g.row_stride) + "," + text(g.col_stride) + " exceeds 62-bit addresses");
   if (!address_span(0, {{g.rows, g.ld}, {g.cols, 1}}, element_bytes(g.type), span))
     return invalid("the destination of " + text(g.rows) + " rows with pitch " + text(g.ld) + " exceeds 62-bit addresses");
   int64_t last_row, last_col;
   constexpr int64_t kMost = INT64_MAX - 4096;  // a tile may begin before the rectangle, and end behind it
   if (__builtin_add_overflow(g.origin.row, g.rows, &last_row) || __builtin_add_overflow(g.origin.col, g.cols, &last_col) ||
       last_row > kMost || last_col > kMost)
-    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle of " + text(g.rows) + "x" +
-                   text(g.cols) + " exceeds " + text(kMost));
+    return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " plus the rectangle of " + text(g.rows) +
+                   "x" + text(g.cols) + " exceeds " + text(kMost));
   if (g.origin.row < g.source_rows - kMost || g.origin.col < g.source_cols - kMost)
     return invalid("origin " + text(g.origin.row) + "," + text(g.origin.col) + " is more than " + text(kMost) +
                    " before the end of the source of " + text(g.source_rows) + "x" + text(g.source_cols));

@@ -104,7 +104,8 @@ struct ByteRange {
   bool overlaps(const ByteRange& other) const {
     if (begin >= other.end || other.begin >= end) return false;
     if (pitch == 0 || pitch != other.pitch) return true;
-    const uint64_t on = begin <= other.begin ? (other.begin - begin) % pitch : (pitch - (begin - other.begin) % pitch) % pitch;
+    const uint64_t on =
+        begin <= other.begin ? (other.begin - begin) % pitch : (pitch - (begin - other.begin) % pitch) % pitch;
     return on < row || on + other.row > pitch;
   }
 };
@@ -131,7 +132,8 @@ inline Status check_pitch(const char* name, const char* ld_name, int64_t rows, i
     return invalid(std::string(ld_name) + "=" + text(ld) + " is smaller than the stored row of " + name + " (" + text(row) +
                    " elements)");
   ByteRange range;
-  if (rows > 0 && row > 0 && batch > 0 && !byte_range(nullptr, rows, row, ld, batch, batch_stride, element_bytes(type), range))
+  if (rows > 0 && row > 0 && batch > 0 &&
+      !byte_range(nullptr, rows, row, ld, batch, batch_stride, element_bytes(type), range))
     return invalid(std::string(name) + " with " + text(rows) + " rows, " + ld_name + "=" + text(ld) + " and " + text(batch) +
                    " matrices exceeds 63-bit addresses");
   return {};
@@ -179,7 +181,8 @@ inline GemmRepack gemm_repack_plan(const GemmArguments& g) {
 // Copies pay once the products, or the k-tiles that a block realigns one after the other, outweigh two more passes over the
 // operands and a launch each (gemm/NOTES.md).
 inline bool gemm_repack_pays(const GemmArguments& g) {
-  const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k), batch = static_cast<double>(g.batch);
+  const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k),
+             batch = static_cast<double>(g.batch);
   // Matrices that overlap one another may have copies longer than any memory, and than 64 bits count.
   return (m * n * k * batch >= 0x1p25 || k >= 512) && (m + n + 16) * (k + 8) * batch < 0x1p50;
 }
@@ -190,7 +193,8 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
 
 // Copies misaligned operands to `workspace` and runs the kernel on the copies.
 template <class T>
-Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& device, cudaStream_t stream, GemmChoice& choice) {
+Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& device, cudaStream_t stream,
+                     GemmChoice& choice) {
   const GemmRepack r = gemm_repack_plan(g);
   GemmArguments packed = g;
   auto* to = static_cast<T*>(workspace);
@@ -198,8 +202,15 @@ Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& 
   size_t count = 0;
   const auto copy = [&](const void*& data, int64_t& ld, int64_t& stride, int64_t rows, int64_t row, int64_t batch) {
     const int64_t pitch = repack_ld<T>(row), matrix = rows * pitch;
-    operands[count++] = RepackOperand{.source = data, .rows = rows, .cols = row, .row_stride = ld, .copy = to, .ld = pitch, .batch = batch,
-                         .source_batch_stride = stride, .copy_batch_stride = matrix};
+    operands[count++] = RepackOperand{.source = data,
+                                      .rows = rows,
+                                      .cols = row,
+                                      .row_stride = ld,
+                                      .copy = to,
+                                      .ld = pitch,
+                                      .batch = batch,
+                                      .source_batch_stride = stride,
+                                      .copy_batch_stride = matrix};
     data = to, ld = pitch, stride = stride == 0 ? 0 : matrix;
     to += matrix * batch;
   };
@@ -264,10 +275,12 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
                                               : "A or B has a base or pitch that is not a multiple of 16 bytes"};
   const GemmMmaParameters<T> parameters = {
       static_cast<const T*>(g.a), static_cast<const T*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
-      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d, k == 0 ? 0.f : g.alpha, g.beta, g.out};  // no product: 0, even of infinity
+      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d,
+      k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
+      g.beta, g.out};
   const int64_t resident = int64_t{device.sms} * best->blocks_per_sm;  // each block walks tiles until none is left
-  return launch(best->kernel, dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)), dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream,
-                parameters);
+  return launch(best->kernel, dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)),
+                dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream, parameters);
 }
 }  // namespace detail
 
@@ -304,8 +317,8 @@ inline Status gemm_check(const GemmArguments& g) {
     const int64_t step = g.batch_d < 0 ? -g.batch_d : g.batch_d;
     const bool apart = step >= (g.m - 1) * g.ldc + g.n, interleaved = step >= g.n && (g.batch - 1) * step + g.n <= g.ldc;
     if (!apart && !interleaved)
-      return invalid("matrices of D may overlap: batch stride " + text(g.batch_d) + " with M=" + text(g.m) + " N=" + text(g.n) +
-                     " ldc=" + text(g.ldc) + " is neither a whole matrix nor columns of one row");
+      return invalid("matrices of D may overlap: batch stride " + text(g.batch_d) + " with M=" + text(g.m) +
+                     " N=" + text(g.n) + " ldc=" + text(g.ldc) + " is neither a whole matrix nor columns of one row");
   }
   const auto range = [&](const void* base, int64_t rows, int64_t row, int64_t ld, int64_t batch_stride, ElementType type) {
     detail::ByteRange bytes;
@@ -327,7 +340,8 @@ inline Status gemm_check(const GemmArguments& g) {
 // Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying. Which are
 // misaligned depends on their addresses: set those first.
 inline size_t gemm_workspace_bytes(const GemmArguments& g) {
-  if (!gemm_check_extents(g) || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none || !detail::gemm_repack_pays(g)) return 0;
+  if (!gemm_check_extents(g) || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none || !detail::gemm_repack_pays(g))
+    return 0;
   return detail::gemm_repack_plan(g).bytes();
 }
 
@@ -339,9 +353,10 @@ inline Status gemm(const GemmArguments& g, cudaStream_t stream, GemmChoice* choi
   GemmChoice& chosen = choice != nullptr ? *choice : local;
   chosen = {};
   if (Status status = gemm_check(g); !status) return status;
-  if (g.workspace != nullptr && (g.workspace_bytes < gemm_workspace_bytes(g) || reinterpret_cast<uintptr_t>(g.workspace) % 16 != 0))
-    return invalid("the workspace has " + std::to_string(g.workspace_bytes) + " bytes: " + std::to_string(gemm_workspace_bytes(g)) +
-                   ", 16-byte aligned, are needed");
+  if (g.workspace != nullptr &&
+      (g.workspace_bytes < gemm_workspace_bytes(g) || reinterpret_cast<uintptr_t>(g.workspace) % 16 != 0))
+    return invalid("the workspace has " + std::to_string(g.workspace_bytes) +
+                   " bytes: " + std::to_string(gemm_workspace_bytes(g)) + ", 16-byte aligned, are needed");
   DeviceInfo device;
   if (Status status = device_info(device); !status) return status;
   if (device.major < 8)
