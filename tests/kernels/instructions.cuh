@@ -2,7 +2,8 @@
 // device.
 //
 // Every kernel takes 32-bit words in and gives 32-bit words out, and has no other state. What it must give is in
-// instruction_references.h. Blocks are independent unless a kernel says otherwise; word counts are per block.
+// instruction_references.h, instruction_references_arithmetic.h and instruction_references_threads.h. Blocks are
+// independent unless a kernel says otherwise; word counts are per block.
 #pragma once
 #include <cstdint>
 #include <type_traits>
