@@ -68,6 +68,7 @@ inline sim::TensorMap map_of(const TensorCase& c, void* base) {
   }
   return map;
 }
+inline constexpr TensorCase kBox{2, 2, sim::TensorMap::Swizzle::none, {64, 20, 1}, {64, 10, 1}, 0, {}};  // 1280 bytes
 
 inline constexpr size_t kBoxRoom = 16 << 10;
 struct BoxStorage {
