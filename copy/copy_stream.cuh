@@ -51,6 +51,7 @@ struct CropStream {
   static constexpr int vectors = 128, bytes = vectors * 16;  // of a stretch
   static constexpr int line = 128;                           // what the engine fetches, in bytes; less at the source's ends
   static constexpr int consumers = vectors, threads = 32 + consumers;
+  static_assert(stretches <= 32, "copy_stream: each stretch has a lane of the producer warp");
   struct Storage {
     alignas(128) unsigned char words[stretches][bytes + line];
     CropStretch stretch[stretches];
