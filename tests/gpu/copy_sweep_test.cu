@@ -1,8 +1,8 @@
 // TEST_TARGET: sm_80
-// The sweep of crops and repacks: every width, every base offset and pitch of source and destination against each other, extents
-// and origins around the edges of tiles, long rows: 1,097,190 crops with each of two kernels, and 635,544 repacks. Cases and
-// reference: tests/kernels/copy_sweep.cuh. Also repack between dependent kernels and in a graph, and matrices that 32 bits cannot
-// index.
+// The sweep of crops and repacks: every width, every base offset and pitch of source and destination against each other,
+// extents and origins around the edges of tiles, long rows: 1,097,190 crops with each of two kernels, and 635,544 repacks.
+// Cases: tests/kernels/copy_sweep_cases.cuh; reference: copy_sweep.cuh there. Also repack between dependent kernels and in a
+// graph, and matrices that 32 bits cannot index.
 //
 // --fraction=N (or GROUT_SWEEP_FRACTION=N) runs one case in N, spread over all of them.
 #include <gtest/gtest.h>

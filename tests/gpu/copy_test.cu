@@ -5,6 +5,7 @@
 #include "tests/gpu/support.cuh"
 #include "tests/kernels/copy_kernels.cuh"
 #include "tests/kernels/crop_cases.cuh"
+#include "tests/kernels/store_kernels.cuh"
 
 namespace grout::test {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "tests/kernels/copy_kernels.cuh"
 #include "tests/kernels/crop_cases.cuh"
+#include "tests/kernels/store_kernels.cuh"
 #include "tests/sim/modes.h"
 
 namespace grout::test {

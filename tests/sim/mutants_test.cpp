@@ -1,6 +1,6 @@
-// For each mutant of mutants.cuh, mutants_async.cuh and mutants_cluster.cuh: the bug is found by the means named here, and
-// the correct twin is silent and right, under every schedule, late and early. Each runs in a process of its own, since a
-// sanitizer may end it.
+// For each mutant of mutants.cuh, mutants_async.cuh, mutants_bulk.cuh and mutants_cluster.cuh: the bug is found by the means
+// named here, and the correct twin is silent and right, under every schedule, late and early. Each runs in a process of its
+// own, since a sanitizer may end it.
 //
 // The means: wrong output under some schedule; a Report of the simulated device; ThreadSanitizer and AddressSanitizer, in
 // the builds that have them. Reports and sanitizers must name the kernel and a line of it.
@@ -15,6 +15,7 @@
 #include "common/tensor_map.cuh"
 #include "tests/sim/child.h"
 #include "tests/sim/modes.h"
+#include "tests/sim/mutants_bulk.cuh"
 #include "tests/sim/mutants_cluster.cuh"
 
 namespace grout::mutants {
@@ -322,7 +323,7 @@ struct Lines {
 Lines lines_of(const std::string& kernel) {
   std::string folder = std::source_location::current().file_name();
   folder = folder.substr(0, folder.rfind('/') + 1);
-  for (const char* file : {"mutants.cuh", "mutants_async.cuh", "mutants_cluster.cuh"}) {
+  for (const char* file : {"mutants.cuh", "mutants_async.cuh", "mutants_bulk.cuh", "mutants_cluster.cuh"}) {
     std::ifstream source(folder + file);
     std::string line;
     unsigned first = 0;
