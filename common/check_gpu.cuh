@@ -51,7 +51,11 @@ inline Status cublas_gemm(const StoredMatrix& a, const void* a_data, const Store
                        ": equal input types and a row-major C of that type or f32 are needed");
   const auto ld = [](const StoredMatrix& m) { return std::max<int64_t>(m.pitch, 1); };
   cublasStatus_t status = cublasSetStream(cublas_handle(), stream);
-  if (status == CUBLAS_STATUS_SUCCESS)
+  if (status == CUBLAS_STATUS_SUCCESS && c.batch == 1)
+    status = cublasGemmEx_64(cublas_handle(), operation(b), operation(a), c.cols, c.rows, a.cols, &alpha, b_data,
+                             cuda_type(b.type), ld(b), a_data, cuda_type(a.type), ld(a), &beta, c_data,
+                             cuda_type(c.type), ld(c), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  else if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasGemmStridedBatchedEx_64(cublas_handle(), operation(b), operation(a), c.cols, c.rows, a.cols, &alpha,
                                            b_data, cuda_type(b.type), ld(b), b.batch_stride, a_data, cuda_type(a.type),
                                            ld(a), a.batch_stride, &beta, c_data, cuda_type(c.type), ld(c),
