@@ -75,7 +75,7 @@ Policy memcpy_peer(double bytes) {
   const size_t half = static_cast<size_t>(bytes / 2) / 4 * 4;
   Policy p;
   p.sample.name = "cudaMemcpy", p.sample.role = Role::peer;
-  p.sample.requested = p.sample.realised = {{"kind", "device to device"}, {"bytes", std::to_string(half)}};
+  p.sample.requested = p.sample.realised = {{"kind", "device to device"}};
   p.run = [half](cudaStream_t s) {
     require_success(cudaMemcpyAsync(arena().peer.data(), arena().source.data(), half, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
   };
@@ -123,7 +123,7 @@ Case crop_case(const std::string& kernels, ElementType type, int64_t rows, int64
                    protocol);
 }
 
-Policy crop_policy(const std::string& name, const Case& c, const Sample* recorded) {
+Policy crop_policy(const std::string& name, const Case& c, const Settings* forced) {
   const Settings& s = c.shape;
   const ElementType type = type_named(setting(s, "type"));
   const int64_t rows = number(s, "rows"), cols = number(s, "cols"), pitch = number(s, "pitch");
@@ -133,7 +133,7 @@ Policy crop_policy(const std::string& name, const Case& c, const Sample* recorde
   Expected e = {g.source, g.source_rows, g.source_cols, pitch, 1, origin, g.destination, rows, cols, cols};
   const int size = static_cast<int>(element_bytes(type));
   if (name.starts_with("batch ")) {
-    const int batch = std::stoi(recorded != nullptr ? setting(recorded->realised, "batch") : name.substr(6));
+    const int batch = std::stoi(forced != nullptr ? setting(*forced, "batch") : name.substr(6));
     BatchReport report;
     require(crop_batched(g, batch, kDefaultBatchWorkers, nullptr, &report));
     Policy p = copy_policy(name, e, size, [g, batch](cudaStream_t stream) { return crop_batched(g, batch, kDefaultBatchWorkers, stream, nullptr); });
@@ -148,7 +148,6 @@ Policy crop_policy(const std::string& name, const Case& c, const Sample* recorde
       if (rows != cols) throw std::runtime_error("the transposing kernel is compared on squares only");
     }
     Policy p = copy_policy(name, e, size, [g, crop = kernel.crop](cudaStream_t stream) { return crop(g, stream); });
-    p.sample.requested = p.sample.realised = {{"kernel", kernel.name}};
     return p;
   }
   throw std::runtime_error("the kernel '" + name + "' is unknown");
@@ -191,7 +190,6 @@ Policy repack_policy(const Case& c) {
   const RepackOperand& o = r.operand;
   Policy p = copy_policy("repack", {o.source, o.rows, o.cols, o.row_stride, o.col_stride, {0, 0}, o.copy, o.rows, o.ld, o.ld},
                          static_cast<int>(element_bytes(r.type)), [r](cudaStream_t s) { return repack({&r.operand, 1}, r.type, s); });
-  p.sample.requested = p.sample.realised = {{"kernel", "repack"}};
   return p;
 }
 
@@ -279,28 +277,29 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
   } else {
     throw std::runtime_error("the kind '" + kind + "' is unknown");
   }
-  const auto add = [&](const std::string& name, const Sample* sample) {
+  const auto add = [&](const std::string& what, const Settings* forced) {
+    Policy p;
     try {
-      work.policies.push_back(name == "cudaMemcpy" ? memcpy_peer(work.header.bytes)
-                              : kind == "repack"   ? repack_policy(description)
-                                                   : crop_policy(name, description, sample));
+      p = what == "cudaMemcpy" ? memcpy_peer(work.header.bytes) : kind == "repack" ? repack_policy(description) : crop_policy(what, description, forced);
     } catch (const std::exception& error) {
-      Policy p;
-      p.sample.name = name, p.sample.failure = error.what();
-      work.policies.push_back(std::move(p));
+      p.sample.failure = error.what();
     }
-    work.policies.back().sample.bytes = work.header.bytes;
-    if (sample != nullptr) work.policies.back().sample.requested = sample->requested;
+    p.sample.name = what, p.sample.bytes = work.header.bytes;
+    p.sample.requested.insert(p.sample.requested.begin(), {"policy", what});
+    p.sample.realised.insert(p.sample.realised.begin(), {"policy", what});
+    if (forced != nullptr) p.sample.requested = *forced;
+    work.policies.push_back(std::move(p));
   };
-  if (!names.empty()) {
-    if (recorded != nullptr) {
-      for (const Sample& sample : *recorded)
-        if (sample.role != Role::ceiling) add(sample.name, &sample);
-    } else {
-      for (const std::string& name : names) add(name, nullptr);
-      add("cudaMemcpy", nullptr);
-      for (const std::string& name : names) work.header.pairs.push_back({"cudaMemcpy", name});
+  if (recorded != nullptr) {
+    for (const Sample& sample : *recorded) {
+      if (sample.role == Role::ceiling) continue;
+      add(setting(sample.requested, "policy"), &sample.requested);
+      work.policies.back().sample.name = sample.name;
     }
+  } else if (!names.empty()) {
+    for (const std::string& name : names) add(name, nullptr);
+    add("cudaMemcpy", nullptr);
+    for (const std::string& name : names) work.header.pairs.push_back({"cudaMemcpy", name});
   }
   work.policies.push_back(copy_ceiling());
   return work;

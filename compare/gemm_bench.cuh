@@ -61,28 +61,31 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   // Are the compact rows all multiples of 16 bytes already?
   bool is_padded() const { return up(row_a()) == row_a() && up(row_b()) == row_b() && up(n_) == n_; }
 
-  // `recorded`: with what was realised then.
-  Policy policy(const std::string& name, const Sample* recorded) {
+  // `what`: "grout", "cublasLt padded", ...; `forced`: the settings that such a policy realised earlier, to be repeated. One that
+  // cannot be built has its failure set.
+  Policy policy(const std::string& what, const Settings* forced = nullptr) {
     Policy p;
-    p.sample.name = name, p.sample.flops = flops(), p.sample.bytes = bytes();
-    const Settings* realised = recorded != nullptr ? &recorded->realised : nullptr;
-    if (recorded != nullptr) p.sample.requested = recorded->requested;
+    p.sample.name = what, p.sample.flops = flops(), p.sample.bytes = bytes();
     try {
-      const bool padded = name.ends_with(" padded");
-      const std::string base = padded ? name.substr(0, name.size() - 7) : name;
-      if (base == "grout" || base == "grout bounded") grout(p, padded ? *padded_storage() : *compact(), base == "grout bounded", realised);
-      else if (name == "grout neighbour") neighbour(p, realised);
-      else if (name == "pinned") pinned(p);
-      else if (name.starts_with("batch ")) batched(p, name.substr(6), realised);
-      else if (base == "cublasGemmEx") cublas(p, padded ? *padded_storage() : *compact());
-      else if (base == "cublasLt") cublas_lt(p, padded ? *padded_storage() : *compact(), realised);
-      else if (name == "padding of A and B") padding(p);
-      else if (name == "unpadding of D") unpadding(p);
-      else if (name == "transfer of A and B") transfer(p);
-      else throw std::runtime_error("the policy '" + name + "' is unknown");
+      const bool padded = what.ends_with(" padded");
+      const std::string base = padded ? what.substr(0, what.size() - 7) : what;
+      const auto where = [&]() -> GemmStorage& { return padded ? *padded_storage() : *compact(); };
+      if (base == "grout" || base == "grout bounded") grout(p, where(), base == "grout bounded", forced);
+      else if (what == "grout neighbour") neighbour(p, forced);
+      else if (what == "pinned") pinned(p);
+      else if (what.starts_with("batch ")) batched(p, what.substr(6), forced);
+      else if (base == "cublasGemmEx") cublas(p, where());
+      else if (base == "cublasLt") cublas_lt(p, where(), forced);
+      else if (what == "padding of A and B") padding(p);
+      else if (what == "unpadding of D") unpadding(p);
+      else if (what == "transfer of A and B") transfer(p);
+      else throw std::runtime_error("the policy '" + what + "' is unknown");
     } catch (const std::exception& error) {
       p.sample.failure = error.what();
     }
+    p.sample.requested.insert(p.sample.requested.begin(), {"policy", what});
+    p.sample.realised.insert(p.sample.realised.begin(), {"policy", what});
+    if (forced != nullptr) p.sample.requested = *forced;
     return p;
   }
 
@@ -124,45 +127,44 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   }
   static std::string tile_text(const GemmChoice& c) { return std::to_string(c.tile_m) + "x" + std::to_string(c.tile_n) + "x" + std::to_string(c.tile_k); }
   static void write_down(Sample& s, const GemmChoice& c) {
-    s.realised = {{"kernel", c.kernel}, {"path", gemm_path_name(c.path)}, {"tile", tile_text(c)}, {"reason", c.reason}};
+    s.realised = {{"kernel", c.kernel}, {"path", gemm_path_name(c.path)}, {"tile", tile_text(c)}};
     s.tiles = c.tiles, s.resident = c.resident;
   }
-  static std::optional<GemmChoice> recorded_choice(const Settings* realised) {
-    if (realised == nullptr) return {};
+  static std::optional<GemmChoice> recorded_choice(const Settings* forced) {
+    if (forced == nullptr) return {};
     GemmChoice c;
-    c.kernel = setting(*realised, "kernel") == "simt" ? "simt" : "mma";
-    const std::string& path = setting(*realised, "path");
+    c.kernel = setting(*forced, "kernel") == "simt" ? "simt" : "mma";
+    const std::string& path = setting(*forced, "path");
     bool known = false;
     for (const GemmPath each : {GemmPath::aligned, GemmPath::bounded, GemmPath::realign, GemmPath::repack})
       if (path == gemm_path_name(each)) c.path = each, known = true;
-    if (!known || std::sscanf(setting(*realised, "tile").c_str(), "%dx%dx%d", &c.tile_m, &c.tile_n, &c.tile_k) != 3)
-      throw std::runtime_error("the recorded path '" + path + "' or tile '" + setting(*realised, "tile") + "' is none");
+    if (!known || std::sscanf(setting(*forced, "tile").c_str(), "%dx%dx%d", &c.tile_m, &c.tile_n, &c.tile_k) != 3)
+      throw std::runtime_error("the recorded path '" + path + "' or tile '" + setting(*forced, "tile") + "' is none");
     return c;
   }
-  void grout_on(Policy& p, GemmStorage& s, const GemmArguments& g, const Settings* realised) {
-    const std::optional<GemmChoice> forced = recorded_choice(realised);
+  void grout_on(Policy& p, const GemmArguments& g, const Settings* forced) {
+    const std::optional<GemmChoice> earlier = recorded_choice(forced);
     GemmChoice choice;
-    require(gemm(g, nullptr, &choice, forced ? &*forced : nullptr));
+    require(gemm(g, nullptr, &choice, earlier ? &*earlier : nullptr));
     write_down(p.sample, choice);
-    p.run = [g, forced, self = shared_from_this()](cudaStream_t stream) { require(gemm(g, stream, nullptr, forced ? &*forced : nullptr)); };
-    (void)s;
+    p.run = [g, earlier, self = shared_from_this()](cudaStream_t stream) { require(gemm(g, stream, nullptr, earlier ? &*earlier : nullptr)); };
   }
-  void grout(Policy& p, GemmStorage& s, bool bounded, const Settings* realised) {
+  void grout(Policy& p, GemmStorage& s, bool bounded, const Settings* forced) {
     GemmArguments g = s.arguments();
     g.bounds = bounded ? GemmBounds::checked : GemmBounds::automatic;
     p.sample.requested = {{"kernel", "auto"}, {"bounds", bounded ? "true" : "auto"}};
-    grout_on(p, s, g, realised);
+    grout_on(p, g, forced);
     output(p, s);
   }
   // The next multiples of 64, compact: its own operands, its own FLOPs.
-  void neighbour(Policy& p, const Settings* realised) {
+  void neighbour(Policy& p, const Settings* forced) {
     const auto next = [](int64_t x) { return (x + 63) / 64 * 64; };
     const int64_t m = next(m_), n = next(n_), k = next(k_);
     p.sample.flops = flops_of(m, n, k), p.sample.bytes = bytes_of(m, n, k);
     p.sample.requested = {{"kernel", "auto"}, {"m", std::to_string(m)}, {"n", std::to_string(n)}, {"k", std::to_string(k)}};
     const auto s = storage(m, n, k, false);
     const auto judge = std::make_shared<GemmJudge>(s->fixture, "neighbour");
-    grout_on(p, *s, s->arguments(), realised);
+    grout_on(p, s->arguments(), forced);
     p.run = [run = p.run, s](cudaStream_t stream) { run(stream); };
     p.poison = [s] { s->poison(); };
     p.judge = [s, judge] { return s->judge(*judge); };
@@ -191,20 +193,20 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     p.run = run;
     output(p, s);
   }
-  void cublas_lt(Policy& p, GemmStorage& s, const Settings* realised) {
+  void cublas_lt(Policy& p, GemmStorage& s, const Settings* forced) {
     p.sample.role = Role::peer;
     const GemmFixture& f = s.fixture;
     const auto made = std::make_shared<LtGemm>(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout, f.device_c.data(),
-                                               realised != nullptr ? setting(*realised, "algorithm") : "");
+                                               forced != nullptr ? setting(*forced, "algorithm") : "");
     p.sample.requested = {{"algorithm", "first heuristic"}, {"workspace", std::to_string(LtGemm::kWorkspace)}};
     p.sample.realised = {{"algorithm", made->algorithm()}, {"workspace", std::to_string(LtGemm::kWorkspace)}};
     p.run = [made, self = shared_from_this()](cudaStream_t stream) { made->run(stream); };
     output(p, s);
   }
   // The lesson's kernel; only the batch of its copies differs from one to the other.
-  void batched(Policy& p, const std::string& batch, const Settings* realised) {
+  void batched(Policy& p, const std::string& batch, const Settings* forced) {
     GemmBatchedPolicy policy;
-    policy.max_copy_batch = std::stoi(realised != nullptr ? setting(*realised, "batch") : batch);
+    policy.max_copy_batch = std::stoi(forced != nullptr ? setting(*forced, "batch") : batch);
     GemmBatchedChoice choice;
     const GemmArguments g = compact()->arguments();
     require(gemm_batched(g, policy, nullptr, &choice));

@@ -108,11 +108,14 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
   work.header.flops = bench->flops(), work.header.bytes = bench->bytes();
   work.graphs = setting(description.shape, "runs") != "launched";
   if (recorded != nullptr) {
-    for (const Sample& sample : *recorded)
-      if (sample.role != Role::ceiling) work.policies.push_back(bench->policy(sample.name, &sample));
+    for (const Sample& sample : *recorded) {
+      if (sample.role == Role::ceiling) continue;
+      work.policies.push_back(bench->policy(setting(sample.requested, "policy"), &sample.requested));
+      work.policies.back().sample.name = sample.name;
+    }
   } else {
     const std::vector<std::string> names = policies_of(*bench, kind);
-    for (const std::string& name : names) work.policies.push_back(bench->policy(name, nullptr));
+    for (const std::string& name : names) work.policies.push_back(bench->policy(name));
     work.header.pairs = pairs_of(names, kind);
   }
   work.policies.push_back(compute_ceiling(bench->type()));

@@ -16,7 +16,7 @@ struct Suite {
   std::string name;
   std::vector<Case> cases;  // without samples
   // Allocates, fills and prepares. Afresh: the suite's own policies. With `recorded`: one policy for each of those samples, with
-  // the settings that were realised then; one that cannot be built so has its failure set.
+  // its settings, `requested`, and nothing chosen; one that cannot be built so has its failure set.
   std::function<Work(const Case&, const std::vector<Sample>* recorded)> build;
 };
 
