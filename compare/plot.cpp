@@ -9,7 +9,7 @@
 namespace grout::compare {
 namespace {
 
-constexpr double kMargin = 16, kRow = 18, kChar = 6.7, kPlot = 420;  // pixels; monospace of 11 has characters of 6.6
+constexpr double kMargin = 16, kRow = 18, kChar = 6.7, kPlot = 420, kTickDistance = 44;  // pixels; monospace of 11 has characters of 6.6
 
 std::string escaped(const std::string& s) {
   std::string out;
@@ -58,19 +58,20 @@ class Axis {
   double x(double ratio) const { return left_ + kPlot * std::log(ratio / low_) / std::log(high_ / low_); }
   // Round values, 1 among them, that are far enough apart to be read.
   std::vector<double> ticks() const {
-    std::vector<double> all = {1};
+    std::vector<double> all;
     const auto add = [&](double tick) {
-      if (tick < low_ || tick > high_) return;
-      for (const double other : all)
-        if (std::fabs(x(tick) - x(other)) < 34) return;
-      all.push_back(tick);
+      if (tick >= low_ && tick <= high_ && std::none_of(all.begin(), all.end(), [&](double other) {
+            return std::fabs(x(tick) - x(other)) < kTickDistance;
+          }))
+        all.push_back(tick);
     };
-    for (const double step : {10., 5., 2., 1., 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005})
-      for (double i = 1; i <= 10; ++i) add(i * step);
-    for (double decade = 1; decade < high_; decade *= 10) add(decade * 10), add(decade * 2), add(decade * 5);
-    for (double decade = 1; decade > low_; decade /= 10) add(decade / 10), add(decade / 2), add(decade / 5);
-    for (const double step : {0.1, 0.05, 0.02, 0.01, 0.005})  // beside 1
-      for (double i = 1; i <= 100; ++i) add(1 + i * step), add(1 - i * step);
+    constexpr double kDecades[] = {1, 0.1, 10, 0.01, 100, 0.001, 1000};
+    for (const auto& digits : {std::vector<double>{1}, {2, 5}, {1.5, 3, 7}})
+      for (const double digit : digits)
+        for (const double decade : kDecades) add(digit * decade);
+    if (all.size() < 5)  // all ratios are close to 1
+      for (const double step : {0.2, 0.1, 0.05, 0.02, 0.01, 0.005})
+        for (int i = 1; i <= 20; ++i) add(1 + i * step), add(1 - i * step);
     std::sort(all.begin(), all.end());
     return all;
   }

@@ -294,7 +294,7 @@ std::string terminal_table(const Results& results) {
     text += fmt::format("{}{}, {}, {}\n", text.empty() ? "" : "\n", group.suite, cache_mode(group.protocol), describe(group.protocol));
     for (const Results::Entry* entry : group.entries) {
       const Case& c = entry->value;
-      text += case_label(results, *entry) + "\n";
+      text += fmt::format("{}: {:.3f} GFLOP, {:.3f} MB\n", case_label(results, *entry), c.flops * 1e-9, c.bytes * 1e-6);
       std::vector<Row> rows = {{"", "device us", "wall us", "TFLOP/s", "GB/s", "of ceiling", "waves", "last"}};
       for (const Line& line : lines_of(c)) {
         const Row all = figure_row(c, line, "");
