@@ -7,6 +7,9 @@
 namespace grout::compare {
 namespace {
 
+// Whether its settings are known: what has a figure was realised, even where there is nothing to set.
+bool was_realised(const Sample& s) { return !s.realised.empty() || s.has_figure(); }
+
 // The sample to be run again: what was realised is what is requested.
 Sample to_run(const Sample& recorded) {
   Sample s;
@@ -24,6 +27,10 @@ Case without_samples(const Case& c, std::optional<int> rounds) {
   out.before = out.after = {};
   if (rounds) out.protocol.rounds = *rounds;
   return out;
+}
+std::string not_realised(const Case& c, const Sample& s) {
+  return fmt::format("{}, {}: not repeated, as no settings of it were realised{}", title(c), s.name,
+                     s.failure.empty() ? "" : " (" + s.failure + ")");
 }
 void require_rounds(std::optional<int> rounds) {
   if (rounds && *rounds < 1) throw Refusal(fmt::format("--rounds {}: at least 1 is needed", *rounds));
@@ -98,17 +105,15 @@ ReplayPlan plan_replay(const Results& reference, const std::string& file, std::o
     Planned p{without_samples(recorded, rounds), recorded, {reference.runs.at(run)}};
     p.recorded.samples.clear();
     const auto keep = [&](const Sample& s) {
-      if (s.realised.empty()) return false;
       const Sample* prepared = recorded.find(s.prepares);
-      return prepared == nullptr || !prepared->realised.empty();
+      return was_realised(s) && (prepared == nullptr || was_realised(*prepared));
     };
     for (const Sample& s : recorded.samples) {
       if (keep(s)) {
         p.recorded.samples.push_back(s);
         p.now.samples.push_back(to_run(s));
       } else {
-        plan.notes.push_back(fmt::format("{}, {}: not repeated, as no settings of it were realised{}", title(recorded), s.name,
-                                         s.failure.empty() ? "" : " (" + s.failure + ")"));
+        plan.notes.push_back(not_realised(recorded, s));
       }
     }
     std::erase_if(p.recorded.pairs, [&](const Pair& pair) {
@@ -149,20 +154,25 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
     std::vector<std::string> pair;
     for (const auto& [prefix, c, from] : {std::tuple{"reference: ", &recorded, &reference_from}, {"candidate: ", &other->value, &candidate_from}}) {
       const Sample* s = chosen(*c, from->sample);
-      if (s == nullptr || s->realised.empty()) {
+      if (s == nullptr || !was_realised(*s)) {
         plan.notes.push_back(fmt::format("{}: not repeated: {} has no {} with realised settings there", title(recorded), from->file.string(),
                                          from->sample.empty() ? "policy" : "sample " + from->sample));
         break;
       }
       pair.push_back(prefix + s->name);
       add(*s, pair.back(), "");
-      for (const Sample& preparation : c->samples)
-        if (preparation.role == Role::preparation && preparation.prepares == s->name && !preparation.realised.empty())
+      for (const Sample& preparation : c->samples) {
+        if (preparation.role != Role::preparation || preparation.prepares != s->name) continue;
+        if (was_realised(preparation)) {
           add(preparation, prefix + preparation.name, pair.back());
+        } else {
+          plan.notes.push_back(not_realised(*c, preparation));
+        }
+      }
     }
     if (pair.size() != 2) continue;
     for (const Sample& s : recorded.samples)
-      if (s.role == Role::ceiling && !s.realised.empty()) add(s, s.name, "");
+      if (s.role == Role::ceiling && was_realised(s)) add(s, s.name, "");
     p.now.pairs = {{pair[0], pair[1]}};
     plan.cases.push_back(std::move(p));
   }
@@ -210,7 +220,7 @@ Replayed compare_replay(const ReplayPlan& plan, const Results& now) {
       } else if (s->has_figure() && !then.has_figure()) {
         say(fmt::format("{}: had no figure ({}), has one now", name, then.failure));
       }
-      if (s->realised.empty() && !s->has_figure()) {
+      if (!was_realised(*s)) {
         out.realised = false;
         if (!then.has_figure()) say(fmt::format("{}: no settings were realised now: {}", name, s->failure));
       } else {
