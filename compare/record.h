@@ -1,6 +1,8 @@
 // What a comparison records: the data behind results.json, results.md and the plot. Plain C++, no CUDA.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,11 @@
 
 namespace grout::compare {
 
+// A file or a request that cannot be taken: one sentence.
+struct Refusal : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // Names and values in the order in which they were said; names are unique.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
@@ -16,8 +23,9 @@ enum class Role {
   policy,       // of this project
   peer,         // somebody else's
   preparation,  // what a policy needs done first (padding, transfer): timed apart, shown beside it, part of no ratio
-  ceiling,      // a limit of the device, measured: a loop of multiply-adds in registers, a plain copy
+  ceiling,      // a limit of the device, measured: a loop of multiply-adds in registers, a plain copy (then flops is 0)
 };
+inline constexpr const char* role_names[] = {"policy", "peer", "preparation", "ceiling"};
 
 struct Protocol {
   std::string name;  // "headline", or "sweep": fewer and shorter rounds, marked so wherever a figure of it appears
@@ -34,6 +42,7 @@ inline Protocol sweep(bool cold) { return {"sweep", 3, 1, 5, 10, cold}; }
 struct Sample {
   std::string name;
   Role role = Role::policy;
+  std::string prepares;                // of a preparation: the sample that needs it; else empty
   Settings requested, realised;        // replay repeats `realised`
   int64_t tiles = 0, resident = 0;     // resident: blocks that the device holds at once; 0: not known (peers)
   double flops = 0, bytes = 0;         // of one run: multiply and add count as two; each operand read, each result written, once
@@ -47,6 +56,7 @@ struct Sample {
                                        // from its start to its completion
   std::string failure;                 // why there is no figure: then the rounds are empty
 
+  bool operator==(const Sample&) const = default;
   bool has_figure() const { return failure.empty() && !round_us.empty(); }
   double us() const { return median(round_us); }
   double wall_us() const { return median(round_wall_us); }
@@ -62,6 +72,7 @@ struct Pair {
 struct Clocks {
   int sm_mhz = -1, memory_mhz = -1, celsius = -1;
   double watts = -1;
+  bool operator==(const Clocks&) const = default;
 };
 
 struct Case {
@@ -72,6 +83,7 @@ struct Case {
   std::vector<Sample> samples;
   std::vector<Pair> pairs;  // which ratios are asked for
   Clocks before, after;
+  bool operator==(const Case&) const = default;
 
   const Sample* find(const std::string& sample) const {
     for (const Sample& s : samples)
@@ -80,10 +92,19 @@ struct Case {
   }
 };
 
+inline bool same_case(const Case& a, const Case& b) {
+  return a.suite == b.suite && a.name == b.name && a.protocol.cold == b.protocol.cold;
+}
+// "gemm 8191x8191x8191 nn bf16 odd pitch, L2 warm"; a sweep says so.
+inline std::string title(const Case& c) {
+  return c.suite + " " + c.name + (c.protocol.cold ? ", L2 cold" : ", L2 warm") + (c.protocol.name == "sweep" ? ", sweep" : "");
+}
+
 struct Verdict {
   enum class Kind { faster, slower, even, none } kind = Kind::none;  // even: the range holds 1; none: a sample has no figure
   Ratio ratio{};
 };
+inline constexpr const char* verdict_names[] = {"faster", "slower", "even", "no figure"};
 inline Verdict verdict(const Case& c, const Pair& pair) {
   const Sample *base = c.find(pair.base), *candidate = c.find(pair.candidate);
   if (base == nullptr || candidate == nullptr || !base->has_figure() || !candidate->has_figure()) return {};
@@ -91,17 +112,39 @@ inline Verdict verdict(const Case& c, const Pair& pair) {
   return {r.low > 1 ? Verdict::Kind::faster : r.high < 1 ? Verdict::Kind::slower : Verdict::Kind::even, r};
 }
 
+// The rounds of a pair after which both outputs were right; none where a sample has no figure.
+inline int validated_pairs(const Case& c, const Pair& pair) {
+  const Sample *base = c.find(pair.base), *candidate = c.find(pair.candidate);
+  if (base == nullptr || candidate == nullptr || !base->has_figure() || !candidate->has_figure()) return 0;
+  return std::min(base->validated, candidate->validated) - 1;
+}
+
+struct Counts {
+  int64_t validated_pairs = 0, validations = 0, failures = 0;  // failures: samples without a figure
+  Counts& operator+=(const Counts& other) {
+    validated_pairs += other.validated_pairs, validations += other.validations, failures += other.failures;
+    return *this;
+  }
+};
+inline Counts counts(const Case& c) {
+  Counts n;
+  for (const Pair& pair : c.pairs) n.validated_pairs += validated_pairs(c, pair);
+  for (const Sample& s : c.samples) n.validations += s.validated, n.failures += !s.has_figure();
+  return n;
+}
+
 // The run that made the cases: who, on what, from which source.
 struct Run {
   std::string command, date;                              // date: ISO 8601, UTC
   std::string commit;                                     // "unknown" where there is no repository
   bool dirty = false;                                     // the source differed from the commit
-  std::vector<std::pair<std::string, std::string>> executables;  // file name, SHA-256
+  Settings executables;                                   // file name, SHA-256
   std::string device, capability, driver, toolkit;        // as the driver and the toolkit name themselves
   int sms = 0;
   int64_t l2_bytes = 0;
   Settings versions;                                      // of peers: cublas, torch
   std::string beside;                                     // how it was checked that nothing else ran, and what was found
+  bool operator==(const Run&) const = default;
 };
 
 struct Results {
@@ -109,8 +152,10 @@ struct Results {
   struct Entry {
     size_t run = 0;         // index into runs
     Case value;
+    bool operator==(const Entry&) const = default;
   };
   std::vector<Entry> cases;
+  bool operator==(const Results&) const = default;
 };
 
 }  // namespace grout::compare
