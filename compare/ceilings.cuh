@@ -90,19 +90,19 @@ inline Policy compute_ceiling(ElementType type) {
 }
 
 // bytes: read and written by cudaMemcpy, device to device, of 512 MiB.
+inline constexpr size_t kCeilingBytes = size_t{512} << 20;
 inline Policy copy_ceiling() {
-  constexpr size_t kBytes = size_t{512} << 20;
   static const auto buffers = [] {
-    auto made = std::make_shared<std::pair<DeviceBuffer, DeviceBuffer>>(kBytes, kBytes);
+    auto made = std::make_shared<std::pair<DeviceBuffer, DeviceBuffer>>(kCeilingBytes, kCeilingBytes);
     fill_random(made->first, 1);
     return made;
   }();
   Policy p;
   p.sample.name = "copy ceiling";
   p.sample.role = Role::ceiling;
-  p.sample.bytes = 2.0 * kBytes;
+  p.sample.bytes = 2.0 * kCeilingBytes;
   p.run = [from = buffers](cudaStream_t s) {
-    require_success(cudaMemcpyAsync(from->second.data(), from->first.data(), kBytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
+    require_success(cudaMemcpyAsync(from->second.data(), from->first.data(), kCeilingBytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
   };
   return p;
 }

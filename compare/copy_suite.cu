@@ -215,11 +215,21 @@ Policy ring_walk_policy() {
   p.run = [=](cudaStream_t s) { require(launch(&ring_walk_kernel, shape, s, maps->first, maps->second, tiles_m, tiles_n, steps)); };
   return p;
 }
-__global__ void empty_kernel() {}
-Policy empty_policy() {
+// The floor of any kernel: a launch that writes one word.
+__global__ void word_kernel(uint32_t* word) {
+  if (threadIdx.x == 0) *word = 1;
+}
+Policy word_policy() {
   Policy p;
-  p.sample.name = "empty launch", p.sample.role = Role::ceiling;
-  p.run = [](cudaStream_t s) { require(launch(&empty_kernel, dim3(1), dim3(32), 0, s)); };
+  p.sample.name = "one word";
+  p.sample.requested = p.sample.realised = {{"policy", "one word"}};
+  p.run = [](cudaStream_t s) { require(launch(&word_kernel, dim3(1), dim3(32), 0, s, arena().destination.as<uint32_t>())); };
+  p.poison = [] { require_success(cudaMemset(arena().destination.data(), kPoison, 4), "cudaMemset"); };
+  p.judge = [] {
+    uint32_t word = 0;
+    require_success(cudaMemcpy(&word, arena().destination.data(), 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return Judgement{1, word == 1 ? 0.0 : 1.0, 0, word == 1 ? "" : "the word was not written"};
+  };
   return p;
 }
 
@@ -249,7 +259,8 @@ std::vector<Case> all_cases() {
     for (const ElementType type : {ElementType::bf16, ElementType::f32})
       cases.push_back(crop_case("batched", type, rows, cols, (cols + 3) | 1, {1, 1}, sweep(false)));
   cases.push_back(copy_case("loads of a GEMM, 8192x8192x8192 in stages of 128x64 + 256x64", {{"kind", "ring walk"}}, sweep(false)));
-  cases.push_back(copy_case("a launch of nothing", {{"kind", "empty"}}, sweep(false)));
+  for (const char* runs : {"graph if short", "launched"})
+    cases.push_back(copy_case(std::string("a launch that writes one word") + (*runs == 'l' ? ", launched" : ""), {{"kind", "word"}, {"runs", runs}}, sweep(false)));
   return cases;
 }
 
@@ -272,8 +283,9 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
   } else if (kind == "ring walk") {
     work.policies.push_back(ring_walk_policy());
     work.header.bytes = work.policies.back().sample.bytes;
-  } else if (kind == "empty") {
-    work.policies.push_back(empty_policy());
+  } else if (kind == "word") {
+    work.policies.push_back(word_policy());
+    work.graphs = setting(description.shape, "runs") != "launched";
   } else {
     throw std::runtime_error("the kind '" + kind + "' is unknown");
   }
@@ -290,13 +302,15 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
     if (forced != nullptr) p.sample.requested = *forced;
     work.policies.push_back(std::move(p));
   };
-  if (recorded != nullptr) {
+  if (names.empty()) {
+    // There is one policy, which has no settings.
+  } else if (recorded != nullptr) {
     for (const Sample& sample : *recorded) {
       if (sample.role == Role::ceiling) continue;
       add(setting(sample.requested, "policy"), &sample.requested);
       work.policies.back().sample.name = sample.name;
     }
-  } else if (!names.empty()) {
+  } else {
     for (const std::string& name : names) add(name, nullptr);
     add("cudaMemcpy", nullptr);
     for (const std::string& name : names) work.header.pairs.push_back({"cudaMemcpy", name});

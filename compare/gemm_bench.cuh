@@ -171,15 +171,20 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   }
   void pinned(Policy& p) {
     const GemmArguments g = compact()->arguments();
-    const PinnedGemm call{g.m, g.n, g.k, g.trans_a, g.trans_b, g.a, g.b, g.d, g.lda, g.ldb, g.ldc};
-    PinnedChoice choice;
-    const std::string problem = pinned_gemm(call, nullptr, &choice);
-    if (!problem.empty()) throw std::runtime_error(problem);
-    p.sample.requested = {{"commit", pinned_commit()}, {"bounds", "false"}};
-    p.sample.realised = {{"commit", pinned_commit()}, {"path", choice.path}, {"tile", choice.tile}};
-    p.run = [call, self = shared_from_this()](cudaStream_t stream) {
-      if (const std::string message = pinned_gemm(call, stream, nullptr); !message.empty()) throw std::runtime_error(message);
+    pinned::Gemm call;
+    call.m = g.m, call.n = g.n, call.k = g.k, call.trans_a = g.trans_a, call.trans_b = g.trans_b;
+    call.a = g.a, call.b = g.b, call.d = g.d, call.lda = g.lda, call.ldb = g.ldb, call.ldc = g.ldc;
+    pinned::Chosen chosen;
+    const auto run = [call, self = shared_from_this()](cudaStream_t stream, pinned::Chosen* to) {
+      pinned::Gemm on = call;
+      on.stream = stream;
+      if (const std::string problem = pinned::gemm(on, to); !problem.empty()) throw std::runtime_error(problem);
     };
+    run(nullptr, &chosen);
+    p.sample.requested = {{"commit", GROUT_PINNED_COMMIT}, {"bounds", "false"}};
+    p.sample.realised = {{"commit", GROUT_PINNED_COMMIT}, {"path", chosen.path},
+                         {"tile", std::to_string(chosen.tile_m) + "x" + std::to_string(chosen.tile_n) + "x" + std::to_string(chosen.tile_k)}};
+    p.run = [run](cudaStream_t stream) { run(stream, nullptr); };
     output(p, *compact());
   }
   void cublas(Policy& p, GemmStorage& s) {
@@ -236,15 +241,15 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     verdict.elements = f.a.layout.rows * f.a.layout.cols + f.b.layout.rows * f.b.layout.cols;
     return judgement(verdict);
   }
-  void preparation(Policy& p, double bytes) {
-    p.sample.role = Role::preparation;
+  void preparation(Policy& p, const char* prepares, double bytes) {
+    p.sample.role = Role::preparation, p.sample.prepares = prepares;
     p.sample.flops = 0, p.sample.bytes = bytes;
   }
   void padding(Policy& p) {
     const auto from = compact(), to = padded_storage();
     const auto elements = static_cast<double>(m_ * k_ + k_ * n_);
-    preparation(p, 2 * elements * static_cast<double>(element_bytes(type_)));
-    p.sample.requested = p.sample.realised = {{"with", "cudaMemcpy2DAsync, device to device"}, {"for", "padded"}};
+    preparation(p, "grout padded", 2 * elements * static_cast<double>(element_bytes(type_)));
+    p.sample.requested = p.sample.realised = {{"with", "cudaMemcpy2DAsync, device to device"}};
     p.run = [from, to](cudaStream_t s) {
       copy_rows(from->fixture.a.layout, from->fixture.device_a.data(), to->fixture.a.layout, to->fixture.device_a.data(), s);
       copy_rows(from->fixture.b.layout, from->fixture.device_b.data(), to->fixture.b.layout, to->fixture.device_b.data(), s);
@@ -254,8 +259,8 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   }
   void unpadding(Policy& p) {
     const auto from = padded_storage(), to = compact();
-    preparation(p, 2.0 * static_cast<double>(m_ * n_) * static_cast<double>(element_bytes(type_)));
-    p.sample.requested = p.sample.realised = {{"with", "cudaMemcpy2DAsync, device to device"}, {"for", "padded"}};
+    preparation(p, "grout padded", 2.0 * static_cast<double>(m_ * n_) * static_cast<double>(element_bytes(type_)));
+    p.sample.requested = p.sample.realised = {{"with", "cudaMemcpy2DAsync, device to device"}};
     p.run = [from, to](cudaStream_t s) { copy_rows(from->fixture.c.layout, from->fixture.device_c.data(), to->fixture.c.layout, to->fixture.device_c.data(), s); };
     const GemmArguments g = from->arguments();
     p.poison = [from, to, g] {
@@ -266,8 +271,8 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   }
   void transfer(Policy& p) {
     const auto to = compact();
-    preparation(p, static_cast<double>(to->fixture.a.bytes.size() + to->fixture.b.bytes.size()));
-    p.sample.requested = p.sample.realised = {{"with", "cudaMemcpyAsync from pinned host memory"}, {"for", "either storage"}};
+    preparation(p, "grout", static_cast<double>(to->fixture.a.bytes.size() + to->fixture.b.bytes.size()));
+    p.sample.requested = p.sample.realised = {{"with", "cudaMemcpyAsync from pinned host memory"}};
     const auto pinned_copy = [](const HostMatrix& m) {
       void* memory = nullptr;
       require_success(cudaMallocHost(&memory, m.bytes.size()), "cudaMallocHost");

@@ -27,9 +27,9 @@ Case gemm_case(const std::string& kind, int64_t m, int64_t n, int64_t k, const s
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  constexpr auto kLayouts = {"nn", "nt", "tn", "tt"};
+  const std::vector<std::string> layouts = {"nn", "nt", "tn", "tt"};
   const auto each_layout = [&](const std::string& kind, int64_t m, int64_t n, int64_t k, ElementType type, bool main) {
-    for (const std::string layout : kLayouts)
+    for (const std::string& layout : layouts)
       cases.push_back(gemm_case(kind, m, n, k, layout, type, main && layout == "nn" ? headline(false) : sweep(false)));
   };
   for (const int64_t n : {8192, 4096, 2048, 1024}) each_layout("aligned", n, n, n, ElementType::bf16, true);
@@ -63,7 +63,7 @@ std::vector<Case> all_cases() {
   for (const ElementType type : {ElementType::bf16, ElementType::f32}) {
     for (int i = 0; i < (type == ElementType::bf16 ? 50 : 20); ++i) {
       const int64_t m = extent(), n = extent(), k = extent();
-      for (const std::string layout : kLayouts) cases.push_back(gemm_case("random", m, n, k, layout, type, sweep(false)));
+      for (const std::string& layout : layouts) cases.push_back(gemm_case("random", m, n, k, layout, type, sweep(false)));
     }
   }
   return cases;
