@@ -104,16 +104,15 @@ ReplayPlan plan_replay(const Results& reference, const std::string& file, std::o
   for (const auto& [run, recorded] : reference.cases) {
     Planned p{without_samples(recorded, rounds), recorded, {reference.runs.at(run)}};
     p.recorded.samples.clear();
-    const auto keep = [&](const Sample& s) {
-      const Sample* prepared = recorded.find(s.prepares);
-      return was_realised(s) && (prepared == nullptr || was_realised(*prepared));
-    };
     for (const Sample& s : recorded.samples) {
-      if (keep(s)) {
+      const Sample* prepared = recorded.find(s.prepares);
+      if (!was_realised(s)) {
+        plan.notes.push_back(not_realised(recorded, s));
+      } else if (prepared != nullptr && !was_realised(*prepared)) {
+        plan.notes.push_back(fmt::format("{}, {}: not repeated, as {} is not", title(recorded), s.name, s.prepares));
+      } else {
         p.recorded.samples.push_back(s);
         p.now.samples.push_back(to_run(s));
-      } else {
-        plan.notes.push_back(not_realised(recorded, s));
       }
     }
     std::erase_if(p.recorded.pairs, [&](const Pair& pair) {

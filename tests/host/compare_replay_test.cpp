@@ -95,6 +95,7 @@ TEST(CompareReplayPlan, WhatWasNeverRealisedIsNotChosenAfresh) {
   ASSERT_EQ(plan.notes.size(), 2u);
   EXPECT_EQ(plan.notes[0], "gemm 65x97x73 nn bf16, L2 warm, mma: not repeated, as no settings of it were realised (wrong at (3, 4): 1.5 where "
                            "2.5 | 2.6 was expected)");
+  EXPECT_EQ(plan.notes[1], "gemm 65x97x73 nn bf16, L2 warm, pad: not repeated, as mma is not");
   Sample& ceiling = ref.cases[0].value.samples[3];
   ceiling.requested.clear(), ceiling.realised.clear();  // nothing to set, and a figure: repeated
   EXPECT_NE(plan_replay(ref, "ref.json").cases[0].now.find("multiply-adds"), nullptr);
