@@ -63,11 +63,15 @@ std::optional<Process> read_process(const fs::path& folder) {
 
 bool is_build_tool(std::string name) {
   static const std::set<std::string, std::less<>> kTools = {
-      "cc1", "cc1plus", "lto1", "lto-wrapper", "collect2", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "lld", "mold", "cc", "c++", "gcc", "g++", "cpp",
-      "clang", "clang++", "rustc", "cargo", "nvcc", "cicc", "ptxas", "fatbinary", "nvlink", "cudafe++", "ninja", "make", "gmake", "cmake", "ctest"};
-  if (name.starts_with("x86_64-linux-gn") || name.starts_with("aarch64-linux-g")) return true;  // the kernel keeps 15 characters
+      "cc1",       "cc1plus", "lto1",     "lto-wrapper", "collect2", "as",    "ld",    "ld.bfd",
+      "ld.gold",   "ld.lld",  "lld",      "mold",        "cc",       "c++",   "gcc",   "g++",
+      "cpp",       "clang",   "clang++",  "rustc",       "cargo",    "nvcc",  "cicc",  "ptxas",
+      "fatbinary", "nvlink",  "cudafe++", "ninja",       "make",     "gmake", "cmake", "ctest"};
+  if (name.starts_with("x86_64-linux-gn") || name.starts_with("aarch64-linux-g"))
+    return true;                        // the kernel keeps 15 characters
   const size_t dash = name.rfind('-');  // g++-12, clang-14
-  if (dash != std::string::npos && name.find_first_not_of("0123456789.", dash + 1) == std::string::npos) name.resize(dash);
+  if (dash != std::string::npos && name.find_first_not_of("0123456789.", dash + 1) == std::string::npos)
+    name.resize(dash);
   return kTools.contains(name);
 }
 
@@ -75,7 +79,8 @@ bool is_build_tool(std::string name) {
 
 SourceState source_state(const fs::path& root, const std::vector<fs::path>& ignored) {
   const fs::path top = fs::weakly_canonical(root);
-  const std::string git = fmt::format("git --no-optional-locks -c safe.directory={0} -C {0}", shell_quoted(top.string()));
+  const std::string git =
+      fmt::format("git --no-optional-locks -c safe.directory={0} -C {0}", shell_quoted(top.string()));
   const auto head = output_of(git + " rev-parse --show-toplevel HEAD");
   if (head) {
     const size_t line = head->find('\n');
@@ -114,7 +119,9 @@ Settings hashes_of(const std::vector<fs::path>& files) {
   for (const fs::path& file : files) hashes.emplace_back(file.filename().string(), sha256_of(file));
   return hashes;
 }
-fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+fs::path this_program() {
+  return fs::read_symlink("/proc/self/exe");
+}
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -144,7 +151,8 @@ Finding other_builds(const fs::path& proc, pid_t self) {
     pid_t pid = 0;
     const auto [rest, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (bad != std::errc() || rest != name.data() + name.size()) continue;
-    if (const auto process = read_process(entry->path())) processes.emplace(pid, *process);  // else it has ended meanwhile
+    if (const auto process = read_process(entry->path()))
+      processes.emplace(pid, *process);  // else it has ended meanwhile
   }
   if (error || !processes.contains(self))
     return {Kind::not_checked, fmt::format("other builds not checked: {} does not list this process", proc.string())};
@@ -167,8 +175,10 @@ std::optional<MachineLock> MachineLock::take(const fs::path& file) {
   // Opened before it is made: in a folder such as /tmp, Linux refuses O_CREAT on a file of another user.
   int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) descriptor = open(file.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (descriptor < 0 && errno == EEXIST) descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);  // made by another meanwhile
-  if (descriptor < 0) throw std::runtime_error(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
+  if (descriptor < 0 && errno == EEXIST)
+    descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);  // made by another meanwhile
+  if (descriptor < 0)
+    throw std::runtime_error(fmt::format("{}: cannot be opened: {}", file.string(), std::strerror(errno)));
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return MachineLock(descriptor);
   const int reason = errno;
   close(descriptor);
@@ -183,7 +193,8 @@ Finding judge_gpu_processes(const std::vector<GpuProcess>& listed, unsigned self
   using Kind = Finding::Kind;
   constexpr double kMiB = 1 << 20;
   const auto memory = [](uint64_t bytes) {
-    return bytes == GpuProcess::unknown_bytes ? "unknown memory" : fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMiB);
+    return bytes == GpuProcess::unknown_bytes ? "unknown memory"
+                                              : fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMiB);
   };
   if (listed.empty())
     return {Kind::not_checked, "other GPU processes not checked: the driver lists none, not even this one"};
@@ -193,16 +204,22 @@ Finding judge_gpu_processes(const std::vector<GpuProcess>& listed, unsigned self
     if (p.pid != self) others += fmt::format("{}{} with {}", count++ ? ", " : "", p.pid, memory(p.bytes));
   if (count == 0) return {Kind::nothing, "one process on the GPU: this one"};
   if (count < listed.size()) return {Kind::occupied, fmt::format("other processes on the GPU: {}", others)};
-  if (count > 1) return {Kind::occupied, fmt::format("{} processes on the GPU, at most one of them this one: {}", count, others)};
+  if (count > 1)
+    return {Kind::occupied, fmt::format("{} processes on the GPU, at most one of them this one: {}", count, others)};
   const GpuProcess& one = listed[0];
   if (one.bytes == GpuProcess::unknown_bytes)
-    return {Kind::not_checked, fmt::format("one process on the GPU, listed as {} with unknown memory: whether it is this one ({}) was not "
-                                           "checked", one.pid, self)};
+    return {Kind::not_checked,
+            fmt::format("one process on the GPU, listed as {} with unknown memory: whether it is this one ({}) was not "
+                        "checked",
+                        one.pid, self)};
   const double own = static_cast<double>(own_bytes), theirs = static_cast<double>(one.bytes);
   if (std::abs(own - theirs) <= std::max(1024 * kMiB, own / 4))
-    return {Kind::nothing, fmt::format("one process on the GPU, listed as {} with {}; this one is {} here and uses {}, so it is taken for it",
-                                       one.pid, memory(one.bytes), self, memory(own_bytes))};
-  return {Kind::occupied, fmt::format("another process on the GPU: {}; this one is {} and uses {}", others, self, memory(own_bytes))};
+    return {Kind::nothing,
+            fmt::format(
+                "one process on the GPU, listed as {} with {}; this one is {} here and uses {}, so it is taken for it",
+                one.pid, memory(one.bytes), self, memory(own_bytes))};
+  return {Kind::occupied,
+          fmt::format("another process on the GPU: {}; this one is {} and uses {}", others, self, memory(own_bytes))};
 }
 
 // ---- NVML: what of it is used, declared here as in its documentation ----
@@ -236,13 +253,16 @@ Nvml::Nvml(const std::string& pci_bus_id, const char* library) {
   symbols_ = [this](const char* name) { return dlsym(library_, name); };
   start(pci_bus_id);
 }
-Nvml::Nvml(const std::string& pci_bus_id, Symbols symbols) : symbols_(std::move(symbols)) { start(pci_bus_id); }
+Nvml::Nvml(const std::string& pci_bus_id, Symbols symbols) : symbols_(std::move(symbols)) {
+  start(pci_bus_id);
+}
 
 void Nvml::start(const std::string& pci_bus_id) {
   const auto init = find<NvmlCall>("nvmlInit_v2");
   const auto handle = find<NvmlHandle>("nvmlDeviceGetHandleByPciBusId_v2");
   if (init == nullptr || handle == nullptr) {
-    problem_ = fmt::format("the driver's library has no {}", init == nullptr ? "nvmlInit_v2" : "nvmlDeviceGetHandleByPciBusId_v2");
+    problem_ = fmt::format("the driver's library has no {}",
+                           init == nullptr ? "nvmlInit_v2" : "nvmlDeviceGetHandleByPciBusId_v2");
     return;
   }
   if (const int code = init(); code != kNvmlSuccess) {

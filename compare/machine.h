@@ -1,5 +1,5 @@
-// Who measures, and what else runs: the source's state, hashes of programs, other work on this machine and its GPU, clocks.
-// Plain C++, no CUDA: the driver is asked through libnvidia-ml, opened at run time.
+// Who measures, and what else runs: the source's state, hashes of programs, other work on this machine and its GPU,
+// clocks. Plain C++, no CUDA: the driver is asked through libnvidia-ml, opened at run time.
 #pragma once
 #include <sys/types.h>
 
@@ -20,8 +20,9 @@ struct SourceState {
   std::string commit = "unknown";
   bool dirty = false;
 };
-// Of the tree at `root`, which must be a repository of its own; changes below `ignored` (an output folder) do not count, files
-// that git does not track do. Where git knows nothing, GROUT_COMMIT="ID" or "ID dirty" in the environment says it.
+// Of the tree at `root`, which must be a repository of its own; changes below `ignored` (an output folder) do not
+// count, files that git does not track do. Where git knows nothing, GROUT_COMMIT="ID" or "ID dirty" in the
+// environment says it.
 SourceState source_state(const std::filesystem::path& root, const std::vector<std::filesystem::path>& ignored = {});
 
 // By sha256sum (coreutils). Throws std::runtime_error.
@@ -41,8 +42,8 @@ struct Finding {
 // The worst of the kinds, the texts joined.
 Finding together(const std::vector<Finding>& findings);
 
-// Compilers and build tools among the processes in `proc`. Ancestors of `self` (the make or ninja that started it, its shell)
-// wait for it and are left out; what else they started is not.
+// Compilers and build tools among the processes in `proc`. Ancestors of `self` (the make or ninja that started it,
+// its shell) wait for it and are left out; what else they started is not.
 Finding other_builds(const std::filesystem::path& proc = "/proc", pid_t self = 0);  // 0: this process
 
 // Held, no other comparison of this machine can start.
@@ -50,7 +51,7 @@ class MachineLock {
  public:
   // None where another process holds it. Throws std::runtime_error where the file can be neither opened nor made.
   static std::optional<MachineLock> take(const std::filesystem::path& file = std::filesystem::temp_directory_path() /
-                                                                              "grout-compare.lock");
+                                                                             "grout-compare.lock");
   MachineLock(MachineLock&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
   MachineLock& operator=(MachineLock&&) = delete;
   ~MachineLock();
@@ -67,8 +68,9 @@ struct GpuProcess {
   uint64_t bytes = 0;
   static constexpr uint64_t unknown_bytes = ~uint64_t{0};
 };
-// Whether the processes with a context on the GPU are this one alone. In a container the driver may list this process under
-// another id: then one process with about `own_bytes` (to a quarter or a GiB) is taken for it, and the text says so.
+// Whether the processes with a context on the GPU are this one alone. In a container the driver may list this process
+// under another id: then one process with about `own_bytes` (to a quarter or a GiB) is taken for it, and the text
+// says so.
 Finding judge_gpu_processes(const std::vector<GpuProcess>& listed, unsigned self, uint64_t own_bytes);
 
 class Nvml {

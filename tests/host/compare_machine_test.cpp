@@ -33,7 +33,9 @@ class CompareMachine : public testing::Test {
   }
   fs::path folder;
 };
-int shell(const std::string& command) { return std::system(("(" + command + ") >/dev/null 2>&1").c_str()); }
+int shell(const std::string& command) {
+  return std::system(("(" + command + ") >/dev/null 2>&1").c_str());
+}
 
 // ---- the source ----
 
@@ -80,7 +82,8 @@ TEST_F(CompareSource, WithoutARepository) {
   EXPECT_EQ(source_state(folder).commit, "unknown");
   EXPECT_FALSE(source_state(folder).dirty);
   EXPECT_EQ(source_state(folder / "nowhere").commit, "unknown");
-  for (const auto& [said, id, dirty] : {std::tuple{"abc123", "abc123", false}, {"abc123 dirty", "abc123", true}, {"", "unknown", false}}) {
+  for (const auto& [said, id, dirty] :
+       {std::tuple{"abc123", "abc123", false}, {"abc123 dirty", "abc123", true}, {"", "unknown", false}}) {
     setenv("GROUT_COMMIT", said, 1);
     EXPECT_EQ(source_state(folder).commit, id);
     EXPECT_EQ(source_state(folder).dirty, dirty);
@@ -94,11 +97,14 @@ TEST_F(CompareMachine, Hashes) {
   write("it's empty", "");
   write("abc", "abc");
   EXPECT_EQ(sha256_of(folder / "it's empty"), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(hashes_of({folder / "abc"}), (Settings{{"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}}));
+  EXPECT_EQ(hashes_of({folder / "abc"}),
+            (Settings{{"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}}));
   EXPECT_THROW((void)sha256_of(folder / "none"), std::runtime_error);
   EXPECT_EQ(this_program().filename(), "compare_machine_test");
 }
-TEST(CompareDate, IsIso8601) { EXPECT_TRUE(std::regex_match(utc_now(), std::regex("20\\d\\d-[01]\\d-[0-3]\\dT[0-2]\\d:[0-5]\\d:[0-6]\\dZ"))); }
+TEST(CompareDate, IsIso8601) {
+  EXPECT_TRUE(std::regex_match(utc_now(), std::regex("20\\d\\d-[01]\\d-[0-3]\\dT[0-2]\\d:[0-5]\\d:[0-6]\\dZ")));
+}
 
 // ---- processes ----
 
@@ -135,8 +141,10 @@ TEST_F(CompareProc, WhatAnAncestorAlsoStartedDoesNot) {
   EXPECT_EQ(f.text, "compilers or build tools run: cc1plus (22)");
 }
 TEST_F(CompareProc, EveryBuildTool) {
-  for (const char* name : {"cc1", "cc1plus", "g++", "g++-12", "gcc", "x86_64-linux-gn", "clang-14", "clang++", "nvcc", "cicc", "ptxas", "cudafe++",
-                           "fatbinary", "nvlink", "ninja", "make", "gmake", "cmake", "ctest", "ld", "ld.bfd", "as", "collect2", "rustc", "cargo"}) {
+  for (const char* name :
+       {"cc1",   "cc1plus", "g++",      "g++-12",    "gcc",      "x86_64-linux-gn", "clang-14", "clang++", "nvcc",
+        "cicc",  "ptxas",   "cudafe++", "fatbinary", "nvlink",   "ninja",           "make",     "gmake",   "cmake",
+        "ctest", "ld",      "ld.bfd",   "as",        "collect2", "rustc",           "cargo"}) {
     process(99, name, 1);
     EXPECT_EQ(other_builds(folder, 40).kind, Kind::occupied) << name;
     EXPECT_EQ(other_builds(folder, 40).text, std::string("compilers or build tools run: ") + name + " (99)");
@@ -165,8 +173,9 @@ TEST_F(CompareProc, WhatIsNotSeenIsSaid) {
   EXPECT_EQ(other_builds(folder, 40).text,
             "no compiler or build tool among the 5 processes seen; processes outside of this container are not seen");
   fs::remove_all(folder / "1");
-  EXPECT_EQ(other_builds(folder, 40).text, "no compiler or build tool among the 4 processes seen; those of other users are hidden; processes "
-                                           "outside of this container are not seen");
+  EXPECT_EQ(other_builds(folder, 40).text,
+            "no compiler or build tool among the 4 processes seen; those of other users are hidden; processes "
+            "outside of this container are not seen");
   EXPECT_EQ(other_builds(folder, 41).kind, Kind::not_checked);
   EXPECT_EQ(other_builds(folder / "none", 40).kind, Kind::not_checked);
   EXPECT_NE(other_builds().kind, Kind::not_checked);  // the real one
@@ -203,18 +212,22 @@ TEST(CompareGpu, AloneOrNot) {
   EXPECT_EQ(judge({{40, 1}}).text, "one process on the GPU: this one");
   EXPECT_EQ(judge({{40, 1}, {41, kGiB}}).kind, Kind::occupied);
   EXPECT_EQ(judge({{40, 1}, {41, kGiB}}).text, "other processes on the GPU: 41 with 1024 MiB");
-  EXPECT_EQ(judge({{41, GpuProcess::unknown_bytes}, {40, 1}, {42, 0}}).text, "other processes on the GPU: 41 with unknown memory, 42 with 0 MiB");
+  EXPECT_EQ(judge({{41, GpuProcess::unknown_bytes}, {40, 1}, {42, 0}}).text,
+            "other processes on the GPU: 41 with unknown memory, 42 with 0 MiB");
   // In a container: one, under another id.
   EXPECT_EQ(judge({{4711, 20 * kGiB + 500000000}}).kind, Kind::nothing);
   EXPECT_EQ(judge({{4711, 20 * kGiB}}).text,
-            "one process on the GPU, listed as 4711 with 20480 MiB; this one is 40 here and uses 20480 MiB, so it is taken for it");
+            "one process on the GPU, listed as 4711 with 20480 MiB; this one is 40 here and uses 20480 MiB, so it is "
+            "taken for it");
   EXPECT_EQ(judge({{4711, 25 * kGiB}}).kind, Kind::nothing);
   EXPECT_EQ(judge({{4711, 26 * kGiB}}).kind, Kind::occupied);
   EXPECT_EQ(judge({{4711, 14 * kGiB}}).kind, Kind::occupied);
-  EXPECT_EQ(judge({{4711, 26 * kGiB}}).text, "another process on the GPU: 4711 with 26624 MiB; this one is 40 and uses 20480 MiB");
+  EXPECT_EQ(judge({{4711, 26 * kGiB}}).text,
+            "another process on the GPU: 4711 with 26624 MiB; this one is 40 and uses 20480 MiB");
   EXPECT_EQ(judge({{4711, GpuProcess::unknown_bytes}}).kind, Kind::not_checked);
   EXPECT_EQ(judge({{4711, 20 * kGiB}, {4712, 1}}).kind, Kind::occupied);
-  EXPECT_EQ(judge({{4711, 20 * kGiB}, {4712, 1}}).text, "2 processes on the GPU, at most one of them this one: 4711 with 20480 MiB, 4712 with 0 MiB");
+  EXPECT_EQ(judge({{4711, 20 * kGiB}, {4712, 1}}).text,
+            "2 processes on the GPU, at most one of them this one: 4711 with 20480 MiB, 4712 with 0 MiB");
   EXPECT_EQ(judge({}).kind, Kind::not_checked);
 }
 
@@ -244,7 +257,9 @@ struct Driver {
     *count = needed;
     return fits ? 0 : 7;
   }
-  static int clock(void*, int kind, unsigned* value) { return *value = kind == 1 ? 1755 : kind == 2 ? 3201 : 0, value_code; }
+  static int clock(void*, int kind, unsigned* value) {
+    return *value = kind == 1 ? 1755 : kind == 2 ? 3201 : 0, value_code;
+  }
   static int temperature(void*, int kind, unsigned* value) { return *value = kind == 0 ? 41 : 0, value_code; }
   static int power(void*, unsigned* value) { return *value = 123456, value_code; }
   static int driver(char* text, unsigned size) { return std::strncpy(text, "580.159.04", size), value_code; }
@@ -253,14 +268,16 @@ struct Driver {
   static void* symbol(const char* name) {
     const std::string asked = name;
     if (!missing.empty() && asked.find(missing) != std::string::npos) return nullptr;
-    for (const auto& [known, function] :
-         {std::pair<const char*, void*>{"nvmlInit_v2", reinterpret_cast<void*>(init)}, {"nvmlShutdown", reinterpret_cast<void*>(shutdown)},
-          {"nvmlDeviceGetHandleByPciBusId_v2", reinterpret_cast<void*>(handle)},
-          {"nvmlDeviceGetComputeRunningProcesses_v3", reinterpret_cast<void*>(list)},
-          {"nvmlDeviceGetComputeRunningProcesses_v2", reinterpret_cast<void*>(list)},
-          {"nvmlDeviceGetClockInfo", reinterpret_cast<void*>(clock)}, {"nvmlDeviceGetTemperature", reinterpret_cast<void*>(temperature)},
-          {"nvmlDeviceGetPowerUsage", reinterpret_cast<void*>(power)}, {"nvmlSystemGetDriverVersion", reinterpret_cast<void*>(driver)},
-          {"nvmlErrorString", reinterpret_cast<void*>(error)}})
+    for (const auto& [known, function] : {std::pair<const char*, void*>{"nvmlInit_v2", reinterpret_cast<void*>(init)},
+                                          {"nvmlShutdown", reinterpret_cast<void*>(shutdown)},
+                                          {"nvmlDeviceGetHandleByPciBusId_v2", reinterpret_cast<void*>(handle)},
+                                          {"nvmlDeviceGetComputeRunningProcesses_v3", reinterpret_cast<void*>(list)},
+                                          {"nvmlDeviceGetComputeRunningProcesses_v2", reinterpret_cast<void*>(list)},
+                                          {"nvmlDeviceGetClockInfo", reinterpret_cast<void*>(clock)},
+                                          {"nvmlDeviceGetTemperature", reinterpret_cast<void*>(temperature)},
+                                          {"nvmlDeviceGetPowerUsage", reinterpret_cast<void*>(power)},
+                                          {"nvmlSystemGetDriverVersion", reinterpret_cast<void*>(driver)},
+                                          {"nvmlErrorString", reinterpret_cast<void*>(error)}})
       if (asked == known) return function;
     return nullptr;
   }
@@ -342,7 +359,8 @@ TEST_F(CompareNvml, NoLibrary) {
   EXPECT_EQ(nvml.clocks(), Clocks{});
   EXPECT_EQ(nvml.driver(), "");
   EXPECT_EQ(nvml.processes(40, 1).kind, Kind::not_checked);
-  EXPECT_NE(nvml.processes(40, 1).text.find("other GPU processes not checked: libgrout-no-such-library.so.1"), std::string::npos);
+  EXPECT_NE(nvml.processes(40, 1).text.find("other GPU processes not checked: libgrout-no-such-library.so.1"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ TEST(Statistics, UnequalCountsHaveNoRatio) {
   EXPECT_THROW((void)paired_ratio({}, {}), std::invalid_argument);
 }
 
-// Each round visits all; over an even number of rounds each entry's mean place is the same, so a drift that is linear in time
-// falls on all alike.
+// Each round visits all; over an even number of rounds each entry's mean place is the same, so a drift that is linear
+// in time falls on all alike.
 TEST(Statistics, VisitsAreCounterbalanced) {
   for (size_t entries = 1; entries <= 9; ++entries) {
     for (const int rounds : {2, 4, 10}) {
@@ -51,13 +51,14 @@ TEST(Statistics, VisitsAreCounterbalanced) {
         EXPECT_EQ(order.front(), round % 2 ? entries - 1 : 0);
         for (const size_t i : order) place[i] += time++;
       }
-      for (size_t i = 1; i < entries; ++i) EXPECT_EQ(place[i], place[0]) << entries << " entries, " << rounds << " rounds";
+      for (size_t i = 1; i < entries; ++i)
+        EXPECT_EQ(place[i], place[0]) << entries << " entries, " << rounds << " rounds";
     }
   }
 }
 TEST(Statistics, NeighboursUnderDriftKeepTheirRatio) {
-  // A is twice as fast as B; the clock slows by 1 % a visit. The median over forth-and-back rounds stays within the drift of a
-  // visit, while always visiting A first would favour it by exactly one.
+  // A is twice as fast as B; the clock slows by 1 % a visit. The median over forth-and-back rounds stays within the
+  // drift of a visit, while always visiting A first would favour it by exactly one.
   std::vector<double> a, b, always_first_a, always_first_b;
   double slow = 1;
   for (int round = 0; round < 8; ++round)
