@@ -133,7 +133,8 @@ Json json_of(const Results::Entry& entry) {
     Json& pair = object["pairs"][i];
     pair["validated_pairs"] = validated_pairs(c, c.pairs[i]);
     pair["verdict"] = verdict_names[static_cast<int>(v.kind)];
-    if (v.kind != Verdict::Kind::none) pair["ratio"] = v.ratio.median, pair["low"] = v.ratio.low, pair["high"] = v.ratio.high;
+    if (v.kind != Verdict::Kind::none)
+      pair["ratio"] = v.ratio.median, pair["low"] = v.ratio.low, pair["high"] = v.ratio.high;
   }
   object["counts"] = json_of(counts(c));
   return object;
@@ -163,7 +164,8 @@ std::string one_a_line(const Json& list, const char* indent) {
   if (list.empty()) return "[]";
   std::string lines;
   for (const Json& item : list)
-    lines += fmt::format("{}\n{}{}", lines.empty() ? "" : ",", indent, item.dump(-1, ' ', false, Json::error_handler_t::replace));
+    lines += fmt::format("{}\n{}{}", lines.empty() ? "" : ",", indent,
+                         item.dump(-1, ' ', false, Json::error_handler_t::replace));
   return "[" + lines + "]";
 }
 
@@ -179,7 +181,9 @@ struct Place {
   std::string prefix, path;
   Place member(const std::string& name) const { return {prefix, path.empty() ? name : path + "." + name}; }
   Place item(size_t i) const { return {prefix, fmt::format("{}[{}]", path, i)}; }
-  [[noreturn]] void refuse(const std::string& what) const { throw Refusal(fmt::format("{}: {} {}", prefix, path, what)); }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Refusal(fmt::format("{}: {} {}", prefix, path, what));
+  }
 };
 
 const Json& member(const Json& object, const char* name, const Place& place) {
@@ -219,7 +223,8 @@ void read(const Json& json, T& value, const Place& place) {
     value = static_cast<Role>(found - std::begin(role_names));
   } else if constexpr (std::same_as<T, Settings>) {
     if (!json.is_object()) is_not("an object");
-    for (const auto& [name, setting] : json.items()) read(setting, value.emplace_back(name, "").second, place.member(name));
+    for (const auto& [name, setting] : json.items())
+      read(setting, value.emplace_back(name, "").second, place.member(name));
   } else if constexpr (requires { typename T::value_type; }) {
     if (!json.is_array()) is_not("a list");
     for (size_t i = 0; i < json.size(); ++i) read(json[i], value.emplace_back(), place.item(i));
@@ -228,12 +233,14 @@ void read(const Json& json, T& value, const Place& place) {
   }
 }
 
-// Refuses at the first place where `found` is not `expected`: a derived figure that does not follow, a field nobody knows.
+// Refuses at the first place where `found` is not `expected`: a derived figure that does not follow, a field nobody
+// knows.
 void require_same(const Json& expected, const Json& found, const Place& place) {
   if (expected.is_object() && found.is_object()) {
     for (const auto& [name, value] : found.items())
       if (!expected.contains(name)) place.member(name).refuse("is not expected here");
-    for (const auto& [name, value] : expected.items()) require_same(value, member(found, name.c_str(), place), place.member(name));
+    for (const auto& [name, value] : expected.items())
+      require_same(value, member(found, name.c_str(), place), place.member(name));
   } else if (expected.is_array() && found.is_array() && expected.size() == found.size()) {
     for (size_t i = 0; i < expected.size(); ++i) require_same(expected[i], found[i], place.item(i));
   } else if (expected != found) {
@@ -261,7 +268,9 @@ Json parsed(const std::string& text, const std::string& file) {
   }
 }
 
-std::string case_prefix(const std::string& file, const Case& c) { return fmt::format("{}: case {}", file, title(c)); }
+std::string case_prefix(const std::string& file, const Case& c) {
+  return fmt::format("{}: case {}", file, title(c));
+}
 
 void check_names_unique(const Settings& settings, const Place& place) {
   std::set<std::string> seen;
@@ -273,7 +282,8 @@ void check_rounds(const std::vector<double>& rounds, const Protocol& protocol, c
   if (rounds.size() != static_cast<size_t>(protocol.rounds))
     place.refuse(fmt::format("has {} rounds, but the protocol has {}", rounds.size(), protocol.rounds));
   for (size_t i = 0; i < rounds.size(); ++i)
-    if (!(rounds[i] > 0 && std::isfinite(rounds[i]))) place.item(i).refuse(fmt::format("is {}, which is no time", rounds[i]));
+    if (!(rounds[i] > 0 && std::isfinite(rounds[i])))
+      place.item(i).refuse(fmt::format("is {}, which is no time", rounds[i]));
 }
 
 void check_sample(const Sample& s, const Case& c, const Place& place) {
@@ -283,13 +293,20 @@ void check_sample(const Sample& s, const Case& c, const Place& place) {
   check_names_unique(s.requested, place.member("requested"));
   check_names_unique(s.realised, place.member("realised"));
   const Sample* prepared = c.find(s.prepares);
-  if (s.role != Role::preparation && !s.prepares.empty()) place.member("prepares").refuse("is set, but this is no preparation");
-  if (s.role == Role::preparation && (prepared == nullptr || prepared->role == Role::preparation || prepared->role == Role::ceiling))
+  if (s.role != Role::preparation && !s.prepares.empty())
+    place.member("prepares").refuse("is set, but this is no preparation");
+  if (s.role == Role::preparation &&
+      (prepared == nullptr || prepared->role == Role::preparation || prepared->role == Role::ceiling))
     place.member("prepares").refuse(fmt::format("is \"{}\", which is no policy or peer of the case", s.prepares));
   for (const auto& [name, value] : {std::pair{"flops", s.flops}, {"bytes", s.bytes}})
-    if (!(value >= 0 && std::isfinite(value))) place.member(name).refuse(fmt::format("is {}, which is no count", value));
-  for (const auto& [name, value] : {std::pair<const char*, int64_t>{"tiles", s.tiles}, {"resident", s.resident}, {"graph", s.graph},
-                                    {"runs_per_batch", s.runs_per_batch}, {"elements", s.elements}, {"validated", s.validated}})
+    if (!(value >= 0 && std::isfinite(value)))
+      place.member(name).refuse(fmt::format("is {}, which is no count", value));
+  for (const auto& [name, value] : {std::pair<const char*, int64_t>{"tiles", s.tiles},
+                                    {"resident", s.resident},
+                                    {"graph", s.graph},
+                                    {"runs_per_batch", s.runs_per_batch},
+                                    {"elements", s.elements},
+                                    {"validated", s.validated}})
     if (value < 0) place.member(name).refuse(fmt::format("is {}, which is no count", value));
   if (!s.failure.empty()) {
     if (!s.round_us.empty() || !s.round_wall_us.empty())
@@ -317,9 +334,11 @@ void check_all(const Results& results, const std::string& file) {
   for (const auto& [run, c] : results.cases) {
     check(c, file);
     if (run >= results.runs.size())
-      throw Refusal(fmt::format("{}: run is {}, but there are {} runs", case_prefix(file, c), run, results.runs.size()));
+      throw Refusal(
+          fmt::format("{}: run is {}, but there are {} runs", case_prefix(file, c), run, results.runs.size()));
     if (!seen.emplace(c.suite, c.name, c.protocol.cold).second)
-      throw Refusal(fmt::format("{}: name stands twice among the cases of this suite and cache mode", case_prefix(file, c)));
+      throw Refusal(
+          fmt::format("{}: name stands twice among the cases of this suite and cache mode", case_prefix(file, c)));
   }
 }
 
@@ -337,9 +356,11 @@ void check(const Case& c, const std::string& file) {
   for (const auto& [name, value] : {std::pair{"rounds", p.rounds}, {"batches", p.batches}})
     if (value < 1) protocol.member(name).refuse(fmt::format("is {}; at least 1 is needed", value));
   for (const auto& [name, value] : {std::pair{"batch_ms", p.batch_ms}, {"warm_up_ms", p.warm_up_ms}})
-    if (!(value >= 0 && std::isfinite(value))) protocol.member(name).refuse(fmt::format("is {}, which is no time", value));
+    if (!(value >= 0 && std::isfinite(value)))
+      protocol.member(name).refuse(fmt::format("is {}, which is no time", value));
   for (const auto& [name, value] : {std::pair{"flops", c.flops}, {"bytes", c.bytes}})
-    if (!(value >= 0 && std::isfinite(value))) place.member(name).refuse(fmt::format("is {}, which is no count", value));
+    if (!(value >= 0 && std::isfinite(value)))
+      place.member(name).refuse(fmt::format("is {}, which is no count", value));
   for (const auto& [name, clocks] : {std::pair{"before", &c.before}, {"after", &c.after}})
     if (!std::isfinite(clocks->watts)) place.member(name).member("watts").refuse("is not finite");
   for (size_t i = 0; i < c.samples.size(); ++i) check_sample(c.samples[i], c, place.member("samples").item(i));
@@ -365,8 +386,8 @@ std::string to_json(const Results& results, const std::string& file) {
   for (const Json& c : all["cases"]) {
     text += fmt::format("{}  {{{},\n   {},\n   {},\n   \"samples\": {},\n   \"pairs\": {},\n   {}}}", separator,
                         members(c, {"suite", "name", "run", "shape"}), members(c, {"protocol", "flops", "bytes"}),
-                        members(c, {"before", "after"}), one_a_line(c["samples"], "    "), one_a_line(c["pairs"], "    "),
-                        members(c, {"counts"}));
+                        members(c, {"before", "after"}), one_a_line(c["samples"], "    "),
+                        one_a_line(c["pairs"], "    "), members(c, {"counts"}));
     separator = ",\n";
   }
   return text + fmt::format("],\n{}\n}}\n", members(all, {"counts"}));
@@ -381,7 +402,8 @@ Results from_json(const std::string& text, const std::string& file) {
   read(member(all, "format", top), format, top.member("format"));
   if (format != kFormat) top.member("format").refuse(fmt::format("is \"{}\", not \"{}\"", format, kFormat));
   read(member(all, "version", top), version, top.member("version"));
-  if (version != format_version) top.member("version").refuse(fmt::format("is {}; this program reads {}", version, format_version));
+  if (version != format_version)
+    top.member("version").refuse(fmt::format("is {}; this program reads {}", version, format_version));
   Results results;
   read(member(all, "runs", top), results.runs, top.member("runs"));
   const Json& cases = member(all, "cases", top);
@@ -451,8 +473,10 @@ void merge(Results& into, const Results& more) {
   std::vector<Run> used;
   std::vector<std::optional<size_t>> place(into.runs.size());
   for (size_t i = 0; i < into.runs.size(); ++i) {
-    if (std::none_of(into.cases.begin(), into.cases.end(), [&](const Results::Entry& entry) { return entry.run == i; })) continue;
-    const auto same = std::find(used.begin(), used.end(), into.runs[i]);  // a run that was merged case by case stands once
+    if (std::none_of(into.cases.begin(), into.cases.end(), [&](const Results::Entry& entry) { return entry.run == i; }))
+      continue;
+    const auto same =
+        std::find(used.begin(), used.end(), into.runs[i]);  // a run that was merged case by case stands once
     place[i] = static_cast<size_t>(same - used.begin());
     if (same == used.end()) used.push_back(into.runs[i]);
   }
@@ -467,14 +491,15 @@ bool is_complete(const Results& have, const Run& now, const Case& wanted) {
   const Case& c = found->value;
   const Run& run = have.runs.at(found->run);
   if (run.executables != now.executables || run.device != now.device || run.capability != now.capability ||
-      run.driver != now.driver || run.versions != now.versions || c.protocol != wanted.protocol || c.shape != wanted.shape)
+      run.driver != now.driver || run.versions != now.versions || c.protocol != wanted.protocol ||
+      c.shape != wanted.shape)
     return false;
   if (c.samples.empty() || counts(c).failures != 0) return false;
   if (wanted.samples.empty()) return true;
-  return c.pairs == wanted.pairs && std::equal(c.samples.begin(), c.samples.end(), wanted.samples.begin(), wanted.samples.end(),
-                                               [](const Sample& a, const Sample& b) {
-                                                 return a.name == b.name && a.role == b.role && a.prepares == b.prepares &&
-                                                        a.requested == b.requested;
+  return c.pairs == wanted.pairs && std::equal(c.samples.begin(), c.samples.end(), wanted.samples.begin(),
+                                               wanted.samples.end(), [](const Sample& a, const Sample& b) {
+                                                 return a.name == b.name && a.role == b.role &&
+                                                        a.prepares == b.prepares && a.requested == b.requested;
                                                });
 }
 

@@ -9,7 +9,8 @@
 namespace grout::compare {
 namespace {
 
-constexpr double kMargin = 16, kRow = 18, kChar = 6.7, kPlot = 420, kTickDistance = 44;  // pixels; monospace of 11 has characters of 6.6
+constexpr double kMargin = 16, kRow = 18, kChar = 6.7, kPlot = 420,
+                 kTickDistance = 44;  // pixels; monospace of 11 has characters of 6.6
 
 std::string escaped(const std::string& s) {
   std::string out;
@@ -17,7 +18,9 @@ std::string escaped(const std::string& s) {
     out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
   return out;
 }
-double text_width(const std::string& s) { return kChar * static_cast<double>(s.size()); }
+double text_width(const std::string& s) {
+  return kChar * static_cast<double>(s.size());
+}
 
 struct Mark {
   std::string label;
@@ -37,8 +40,8 @@ std::vector<Panel> panels_of(const Results& results) {
     auto found = std::find_if(panels.begin(), panels.end(), [&](const Panel& panel) { return panel.title == name; });
     if (found == panels.end()) found = panels.insert(panels.end(), {name, {}});
     for (const Pair& pair : c.pairs)
-      found->marks.push_back(
-          {fmt::format("{}: {} over {}", c.name, pair.candidate, pair.base), c.protocol.name == "sweep", verdict(c, pair)});
+      found->marks.push_back({fmt::format("{}: {} over {}", c.name, pair.candidate, pair.base),
+                              c.protocol.name == "sweep", verdict(c, pair)});
   }
   return panels;
 }
@@ -91,29 +94,36 @@ std::string svg(const Results& results) {
   const Axis axis(panels, left);
   std::string body;
   const auto text = [&](double x, double y, const char* anchor, const std::string& s, const char* kind = "text") {
-    body += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", kind, x, y, anchor, escaped(s));
+    body += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", kind, x, y,
+                        anchor, escaped(s));
   };
   const auto line = [&](double x1, double y1, double x2, double y2, const char* kind) {
-    body += fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, x1, y1, x2, y2);
+    body += fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, x1, y1,
+                        x2, y2);
   };
   const auto dot = [&](double x, double y, const char* verdict, bool sweep) {
-    body += fmt::format("<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n", verdict, sweep ? " sweep" : "", x, y);
+    body += fmt::format("<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n", verdict,
+                        sweep ? " sweep" : "", x, y);
   };
 
   double y = kMargin + 10;
-  text(kMargin, y, "start", "Paired ratios: base time / candidate time; right of 1 the candidate is faster", "text title");
+  text(kMargin, y, "start", "Paired ratios: base time / candidate time; right of 1 the candidate is faster",
+       "text title");
   y += kRow;
   // The legend.
   double x = kMargin + 5;
-  for (const auto& [kind, sweep, meaning] :
-       {std::tuple{"faster", false, "faster"}, {"slower", false, "slower"}, {"even", false, "even: the range holds 1"}, {"even", true, "hollow: sweep, fewer and shorter rounds"}}) {
+  for (const auto& [kind, sweep, meaning] : {std::tuple{"faster", false, "faster"},
+                                             {"slower", false, "slower"},
+                                             {"even", false, "even: the range holds 1"},
+                                             {"even", true, "hollow: sweep, fewer and shorter rounds"}}) {
     dot(x, y - 4, kind, sweep);
     text(x + 10, y, "start", meaning);
     x += 10 + text_width(meaning) + 22;
   }
   const double legend_right = x;
   y += kRow;
-  text(kMargin, y, "start", "Dot: median of the rounds' ratios. Whisker: their range, which is not a confidence interval.");
+  text(kMargin, y, "start",
+       "Dot: median of the rounds' ratios. Whisker: their range, which is not a confidence interval.");
   y += 8;
 
   const double top = y + kRow;
@@ -132,10 +142,12 @@ std::string svg(const Results& results) {
       }
       const Ratio& r = mark.verdict.ratio;
       const double middle = y - 4;
-      body += fmt::format("<path class=\"whisker {0}\" d=\"M{1:.1f} {3:.1f}H{2:.1f}M{1:.1f} {4:.1f}v8M{2:.1f} {4:.1f}v8\"/>\n", verdict,
-                          axis.x(r.low), axis.x(r.high), middle, middle - 4);
+      body += fmt::format(
+          "<path class=\"whisker {0}\" d=\"M{1:.1f} {3:.1f}H{2:.1f}M{1:.1f} {4:.1f}v8M{2:.1f} {4:.1f}v8\"/>\n", verdict,
+          axis.x(r.low), axis.x(r.high), middle, middle - 4);
       dot(axis.x(r.median), middle, verdict, mark.sweep);
-      text(right + 12, y, "start", fmt::format("{:.3f} [{:.3f}, {:.3f}]{}", r.median, r.low, r.high, mark.sweep ? " sweep" : ""));
+      text(right + 12, y, "start",
+           fmt::format("{:.3f} [{:.3f}, {:.3f}]{}", r.median, r.low, r.high, mark.sweep ? " sweep" : ""));
     }
     y += 6;
   }
@@ -149,20 +161,23 @@ std::string svg(const Results& results) {
   }
   body += marks;
   text((left + right) / 2, bottom + 14 + kRow, "middle", "base time / candidate time (logarithmic)");
-  const double width = std::max({right + 12 + text_width("00.000 [00.000, 00.000] sweep") + kMargin, legend_right + kMargin});
+  const double width = std::max(right + 12 + text_width("00.000 [00.000, 00.000] sweep"), legend_right) + kMargin;
   const double height = bottom + 14 + kRow + kMargin;
   return fmt::format(R"(<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" font-family="monospace" font-size="11" role="img">
+<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" role="img">
 <title>Paired ratios of {2} cases</title>
 <style>
+text {{ font-family: monospace; font-size: 11px }}
 .paper {{ fill: #ffffff }} .text {{ fill: #1f2328 }} .title {{ font-weight: bold }} .slower-text {{ fill: #b34700 }}
 .grid {{ stroke: #d8dee4 }} .one {{ stroke: #57606a; stroke-width: 1.5 }}
-.faster {{ fill: #0b62c4; stroke: #0b62c4 }} .slower {{ fill: #b34700; stroke: #b34700 }} .even {{ fill: #6e7781; stroke: #6e7781 }}
+.faster {{ fill: #0b62c4; stroke: #0b62c4 }}
+.slower {{ fill: #b34700; stroke: #b34700 }} .even {{ fill: #6e7781; stroke: #6e7781 }}
 .whisker {{ fill: none; stroke-width: 1.5 }} .sweep {{ fill: #ffffff; stroke-width: 1.5 }}
 @media (prefers-color-scheme: dark) {{
 .paper {{ fill: #0d1117 }} .text {{ fill: #e6edf3 }} .slower-text {{ fill: #ff9b50 }}
 .grid {{ stroke: #30363d }} .one {{ stroke: #9198a1 }}
-.faster {{ fill: #6cb6ff; stroke: #6cb6ff }} .slower {{ fill: #ff9b50; stroke: #ff9b50 }} .even {{ fill: #9198a1; stroke: #9198a1 }}
+.faster {{ fill: #6cb6ff; stroke: #6cb6ff }}
+.slower {{ fill: #ff9b50; stroke: #ff9b50 }} .even {{ fill: #9198a1; stroke: #9198a1 }}
 .whisker {{ fill: none }} .sweep {{ fill: #0d1117 }}
 }}
 </style>

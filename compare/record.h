@@ -45,15 +45,15 @@ struct Sample {
   std::string prepares;                // of a preparation: the sample that needs it; else empty
   Settings requested, realised;        // replay repeats `realised`
   int64_t tiles = 0, resident = 0;     // resident: blocks that the device holds at once; 0: not known (peers)
-  double flops = 0, bytes = 0;         // of one run: multiply and add count as two; each operand read, each result written, once
+  double flops = 0, bytes = 0;         // of one run: multiply and add are two; each operand read, each result written, once
   int graph = 0;                       // runs of one CUDA graph; 0: launched one by one
   int runs_per_batch = 0;
   int64_t elements = 0;                // compared in each validation
   int validated = 0;                   // validations passed: one before anything was timed, one after each round
   double error = 0, bound = 0;         // of the element nearest to its bound
   std::vector<double> round_us;        // device time of a run: the median of each round's batches
-  std::vector<double> round_wall_us;   // host wall time of a run, dispatch included: warm, a batch over its runs; cold, one call
-                                       // from its start to its completion
+  std::vector<double> round_wall_us;   // host wall time of a run, dispatch included: warm, a batch over its runs; cold, one
+                                       // call from its start to its completion
   std::string failure;                 // why there is no figure: then the rounds are empty
 
   bool operator==(const Sample&) const = default;
@@ -98,7 +98,8 @@ inline bool same_case(const Case& a, const Case& b) {
 }
 // "gemm 8191x8191x8191 nn bf16 odd pitch, L2 warm"; a sweep says so.
 inline std::string title(const Case& c) {
-  return c.suite + " " + c.name + (c.protocol.cold ? ", L2 cold" : ", L2 warm") + (c.protocol.name == "sweep" ? ", sweep" : "");
+  return c.suite + " " + c.name + (c.protocol.cold ? ", L2 cold" : ", L2 warm") +
+         (c.protocol.name == "sweep" ? ", sweep" : "");
 }
 
 struct Verdict {

@@ -8,7 +8,9 @@ namespace grout::compare {
 namespace {
 
 // Whether its settings are known: what has a figure was realised, even where there is nothing to set.
-bool was_realised(const Sample& s) { return !s.realised.empty() || s.has_figure(); }
+bool was_realised(const Sample& s) {
+  return !s.realised.empty() || s.has_figure();
+}
 
 // The sample to be run again: what was realised is what is requested.
 Sample to_run(const Sample& recorded) {
@@ -38,7 +40,8 @@ void require_rounds(std::optional<int> rounds) {
 
 const Sample* chosen(const Case& c, const std::string& name) {
   if (!name.empty()) return c.find(name);
-  const auto found = std::find_if(c.samples.begin(), c.samples.end(), [](const Sample& s) { return s.role == Role::policy; });
+  const auto found =
+      std::find_if(c.samples.begin(), c.samples.end(), [](const Sample& s) { return s.role == Role::policy; });
   return found == c.samples.end() ? nullptr : &*found;
 }
 
@@ -76,15 +79,18 @@ std::vector<std::string> setting_differences(const Settings& recorded, const Set
 
 std::vector<std::string> run_differences(const Run& recorded, const Run& now) {
   std::vector<std::string> lines;
-  for (const auto& [name, then, today] :
-       {std::tuple{"commit", &recorded.commit, &now.commit}, {"device", &recorded.device, &now.device},
-        {"driver", &recorded.driver, &now.driver}, {"toolkit", &recorded.toolkit, &now.toolkit}})
+  for (const auto& [name, then, today] : {std::tuple{"commit", &recorded.commit, &now.commit},
+                                          {"device", &recorded.device, &now.device},
+                                          {"driver", &recorded.driver, &now.driver},
+                                          {"toolkit", &recorded.toolkit, &now.toolkit}})
     if (*then != *today) lines.push_back(fmt::format("{} was {}, now {}", name, *then, *today));
   for (const bool dirty : {true, false})
     if (recorded.dirty == dirty && now.dirty != dirty)
-      lines.push_back(fmt::format("the source {} from its commit, now it does{}", dirty ? "differed" : "did not differ", dirty ? " not" : ""));
+      lines.push_back(fmt::format("the source {} from its commit, now it does{}", dirty ? "differed" : "did not differ",
+                                  dirty ? " not" : ""));
   for (const auto& line : setting_differences(recorded.versions, now.versions)) lines.push_back("version of " + line);
-  for (const auto& line : setting_differences(recorded.executables, now.executables)) lines.push_back("SHA-256 of " + line);
+  for (const auto& line : setting_differences(recorded.executables, now.executables))
+    lines.push_back("SHA-256 of " + line);
   return lines;
 }
 
@@ -104,16 +110,15 @@ ReplayPlan plan_replay(const Results& reference, const std::string& file, std::o
   for (const auto& [run, recorded] : reference.cases) {
     Planned p{without_samples(recorded, rounds), recorded, {reference.runs.at(run)}};
     p.recorded.samples.clear();
-    const auto keep = [&](const Sample& s) {
-      const Sample* prepared = recorded.find(s.prepares);
-      return was_realised(s) && (prepared == nullptr || was_realised(*prepared));
-    };
     for (const Sample& s : recorded.samples) {
-      if (keep(s)) {
+      const Sample* prepared = recorded.find(s.prepares);
+      if (!was_realised(s)) {
+        plan.notes.push_back(not_realised(recorded, s));
+      } else if (prepared != nullptr && !was_realised(*prepared)) {
+        plan.notes.push_back(fmt::format("{}, {}: not repeated, as {} is not", title(recorded), s.name, s.prepares));
+      } else {
         p.recorded.samples.push_back(s);
         p.now.samples.push_back(to_run(s));
-      } else {
-        plan.notes.push_back(not_realised(recorded, s));
       }
     }
     std::erase_if(p.recorded.pairs, [&](const Pair& pair) {
@@ -132,8 +137,9 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
   ReplayPlan plan;
   bool shared = false;
   for (const auto& [run, recorded] : reference.cases) {
-    const auto other = std::find_if(candidate.cases.begin(), candidate.cases.end(),
-                                    [&, &c = recorded](const Results::Entry& entry) { return same_case(entry.value, c); });
+    const auto other =
+        std::find_if(candidate.cases.begin(), candidate.cases.end(),
+                     [&, &c = recorded](const Results::Entry& entry) { return same_case(entry.value, c); });
     if (other == candidate.cases.end()) continue;
     shared = true;
     if (other->value.shape != recorded.shape)
@@ -152,10 +158,12 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
       }
     };
     std::vector<std::string> pair;
-    for (const auto& [prefix, c, from] : {std::tuple{"reference: ", &recorded, &reference_from}, {"candidate: ", &other->value, &candidate_from}}) {
+    for (const auto& [prefix, c, from] :
+         {std::tuple{"reference: ", &recorded, &reference_from}, {"candidate: ", &other->value, &candidate_from}}) {
       const Sample* s = chosen(*c, from->sample);
       if (s == nullptr || !was_realised(*s)) {
-        plan.notes.push_back(fmt::format("{}: not repeated: {} has no {} with realised settings there", title(recorded), from->file.string(),
+        plan.notes.push_back(fmt::format("{}: not repeated: {} has no {} with realised settings there", title(recorded),
+                                         from->file.string(),
                                          from->sample.empty() ? "policy" : "sample " + from->sample));
         break;
       }
@@ -177,22 +185,25 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
     plan.cases.push_back(std::move(p));
   }
   if (!shared)
-    throw Refusal(fmt::format("{} and {}: have no case in common (suite, name and cache mode)", reference_from.file.string(),
-                              candidate_from.file.string()));
+    throw Refusal(fmt::format("{} and {}: have no case in common (suite, name and cache mode)",
+                              reference_from.file.string(), candidate_from.file.string()));
   if (plan.cases.empty()) throw Refusal("nothing to repeat: " + plan.notes.front());
   return plan;
 }
 
 std::string Replayed::summary() const {
   if (verdicts == 0)
-    return fmt::format("no verdict was recorded for what was repeated (samples of two experiments are no pair); {} measured now", measured);
+    return fmt::format(
+        "no verdict was recorded for what was repeated (samples of two experiments are no pair); {} measured now",
+        measured);
   return fmt::format("{} of {} verdicts reproduced", reproduced, verdicts);
 }
 
 Replayed compare_replay(const ReplayPlan& plan, const Results& now) {
   Replayed out;
   const auto say = [&](const std::string& line) {
-    if (std::find(out.differences.begin(), out.differences.end(), line) == out.differences.end()) out.differences.push_back(line);
+    if (std::find(out.differences.begin(), out.differences.end(), line) == out.differences.end())
+      out.differences.push_back(line);
   };
   for (const Planned& p : plan.cases) {
     out.verdicts += static_cast<int>(p.recorded.pairs.size());
@@ -230,7 +241,8 @@ Replayed compare_replay(const ReplayPlan& plan, const Results& now) {
         }
       }
       if (s->has_figure() && then.has_figure() && ranges_apart(then, *s))
-        say(fmt::format("{}: device time was {}, now {} (two experiments, not paired)", name, time_text(then), time_text(*s)));
+        say(fmt::format("{}: device time was {}, now {} (two experiments, not paired)", name, time_text(then),
+                        time_text(*s)));
     }
     for (const Pair& pair : p.now.pairs) out.measured += verdict(c, pair).kind != Verdict::Kind::none;
     for (const Pair& pair : p.recorded.pairs) {
@@ -238,11 +250,19 @@ Replayed compare_replay(const ReplayPlan& plan, const Results& now) {
       if (then.kind == today.kind) {
         ++out.reproduced;
       } else {
-        say(fmt::format("{}: {} over {} was {}; now {}", title(c), pair.candidate, pair.base, verdict_text(then), verdict_text(today)));
+        say(fmt::format("{}: {} over {} was {}; now {}", title(c), pair.candidate, pair.base, verdict_text(then),
+                        verdict_text(today)));
       }
     }
   }
   return out;
+}
+
+std::string replay_text(const ReplayPlan& plan, const Replayed& replayed) {
+  std::string text;
+  for (const auto& note : plan.notes) text += "- " + note + "\n";
+  for (const auto& line : replayed.differences) text += "- " + line + "\n";
+  return text + (text.empty() ? "" : "\n") + replayed.summary() + "\n";
 }
 
 }  // namespace grout::compare

@@ -1,7 +1,8 @@
-// Replay: what was recorded, measured again with the recorded settings, and what came out otherwise. Plain C++, no CUDA.
+// Replay: what was recorded, measured again with the recorded settings, and what came out otherwise. Plain C++, no
+// CUDA.
 //
-// Who runs a planned case builds each sample from its role and `requested` and the case from `shape`, never from names, and
-// chooses nothing itself: a setting that cannot be realised as requested is a failure of that sample.
+// Who runs a planned case builds each sample from its role and `requested` and the case from `shape`, never from
+// names, and chooses nothing itself: a setting that cannot be realised as requested is a failure of that sample.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -21,9 +22,9 @@ struct ReplaySource {
 ReplaySource replay_source(const std::string& argument);
 
 struct Planned {
-  Case now;              // to be measured: `requested` holds what was realised; nothing realised, no figures
-  Case recorded;         // the same samples under the same names, as recorded; its pairs are those with a recorded verdict
-  std::vector<Run> by;   // who recorded them
+  Case now;       // to be measured: `requested` holds what was realised; nothing realised, no figures
+  Case recorded;  // the same samples under the same names, as recorded; its pairs are those with a recorded verdict
+  std::vector<Run> by;  // who recorded them
 };
 struct ReplayPlan {
   std::vector<Planned> cases;
@@ -34,7 +35,8 @@ struct ReplayPlan {
 ReplayPlan plan_replay(const Results& reference, const std::string& file, std::optional<int> rounds = {});
 
 // The cases that both files have: the reference's policy against the candidate's, as samples "reference: NAME" and
-// "candidate: NAME", with what prepares them and the reference's ceilings. Recorded in two experiments, they are no pair there.
+// "candidate: NAME", with what prepares them and the reference's ceilings. Recorded in two experiments, they are no
+// pair there.
 ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_from, const Results& candidate,
                        const ReplaySource& candidate_from, std::optional<int> rounds = {});
 
@@ -47,5 +49,8 @@ struct Replayed {
   int exit_code() const { return realised && verdicts == reproduced ? 0 : 1; }
 };
 Replayed compare_replay(const ReplayPlan& plan, const Results& now);
+
+// Notes, differences and the summary, a line each; for the terminal and, as a list, for Markdown.
+std::string replay_text(const ReplayPlan& plan, const Replayed& replayed);
 
 }  // namespace grout::compare

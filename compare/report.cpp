@@ -13,13 +13,20 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string number(double value, int digits) { return value > 0 ? fmt::format("{:.{}f}", value, digits) : ""; }
-std::string ratio_text(const Ratio& r) { return fmt::format("{:.3f}x [{:.3f}, {:.3f}]", r.median, r.low, r.high); }
-const char* cache_mode(const Protocol& p) { return p.cold ? "cold L2" : "warm L2"; }
+std::string number(double value, int digits) {
+  return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
+}
+std::string ratio_text(const Ratio& r) {
+  return fmt::format("{:.3f}x [{:.3f}, {:.3f}]", r.median, r.low, r.high);
+}
+const char* cache_mode(const Protocol& p) {
+  return p.cold ? "cold L2" : "warm L2";
+}
 
 std::string joined(const Settings& settings, const char* between = "=") {
   std::string all;
-  for (const auto& [name, value] : settings) all += fmt::format("{}{}{}{}", all.empty() ? "" : " ", name, between, value);
+  for (const auto& [name, value] : settings)
+    all += fmt::format("{}{}{}{}", all.empty() ? "" : " ", name, between, value);
   return all;
 }
 
@@ -33,8 +40,9 @@ std::vector<Group> groups(const Results& results) {
   std::vector<Group> all;
   for (const Results::Entry& entry : results.cases) {
     const Case& c = entry.value;
-    auto found = std::find_if(all.begin(), all.end(),
-                              [&](const Group& group) { return group.suite == c.suite && group.protocol == c.protocol; });
+    auto found = std::find_if(all.begin(), all.end(), [&](const Group& group) {
+      return group.suite == c.suite && group.protocol == c.protocol;
+    });
     if (found == all.end()) found = all.insert(all.end(), {c.suite, c.protocol, {}});
     found->entries.push_back(&entry);
   }
@@ -51,9 +59,12 @@ std::string case_label(const Results& results, const Results::Entry& entry) {
 
 std::string sample_label(const Sample& s) {
   switch (s.role) {
-    case Role::policy: return s.name;
-    case Role::preparation: return fmt::format("{} (prepares {})", s.name, s.prepares);
-    default: return fmt::format("{} ({})", s.name, role_names[static_cast<int>(s.role)]);
+    case Role::policy:
+      return s.name;
+    case Role::preparation:
+      return fmt::format("{} (prepares {})", s.name, s.prepares);
+    default:
+      return fmt::format("{} ({})", s.name, role_names[static_cast<int>(s.role)]);
   }
 }
 
@@ -74,7 +85,9 @@ std::vector<Line> lines_of(const Case& c) {
   return lines;
 }
 
-std::string share_text(const Figures& f) { return f.share > 0 ? fmt::format("{:.3f} {}", f.share, f.bound_by) : ""; }
+std::string share_text(const Figures& f) {
+  return f.share > 0 ? fmt::format("{:.3f} {}", f.share, f.bound_by) : "";
+}
 
 // ---- Markdown ----
 
@@ -93,8 +106,23 @@ Row figure_row(const Case& c, const Line& line, const std::string& label) {
   const Sample& s = *line.sample;
   if (line.sum) {
     const WithPreparation sum = with_preparation(c, s);
-    if (!sum.has_figure) return {label, s.name + " with preparation", "", "", "no figure", "", "", "", "", "", "", "", "", "", ""};
-    return {label, s.name + " with preparation", "", "", number(sum.us, 2), number(sum.wall_us, 2), "", "", "", "", "", "", "", "", ""};
+    if (!sum.has_figure)
+      return {label, s.name + " with preparation", "", "", "no figure", "", "", "", "", "", "", "", "", "", ""};
+    return {label,
+            s.name + " with preparation",
+            "",
+            "",
+            number(sum.us, 2),
+            number(sum.wall_us, 2),
+            "",
+            "",
+            "",
+            "",
+            "",
+            "",
+            "",
+            "",
+            ""};
   }
   if (!s.has_figure()) return {label, sample_label(s), "", "", "no figure", "", "", "", "", "", "", "", "", "", ""};
   const Figures f = figures(c, s);
@@ -124,7 +152,8 @@ struct Span {
   }
   std::string text(const char* unit, int digits) const {
     if (low > high) return "not known";
-    return low == high ? fmt::format("{:.{}f} {}", low, digits, unit) : fmt::format("{:.{}f} to {:.{}f} {}", low, digits, high, digits, unit);
+    return low == high ? fmt::format("{:.{}f} {}", low, digits, unit)
+                       : fmt::format("{:.{}f} to {:.{}f} {}", low, digits, high, digits, unit);
   }
 };
 std::string clocks_text(const Results& results, size_t run) {
@@ -134,8 +163,8 @@ std::string clocks_text(const Results& results, size_t run) {
     for (const Clocks* clocks : {&c.before, &c.after})
       sm.add(clocks->sm_mhz), memory.add(clocks->memory_mhz), celsius.add(clocks->celsius), watts.add(clocks->watts);
   }
-  return fmt::format("multiprocessors {}, memory {}; {}, {}; read before and after each case", sm.text("MHz", 0), memory.text("MHz", 0),
-                     celsius.text("degrees Celsius", 0), watts.text("W", 0));
+  return fmt::format("multiprocessors {}, memory {}; {}, {}; read before and after each case", sm.text("MHz", 0),
+                     memory.text("MHz", 0), celsius.text("degrees Celsius", 0), watts.text("W", 0));
 }
 
 std::string run_facts(const Results& results, size_t index) {
@@ -143,8 +172,9 @@ std::string run_facts(const Results& results, size_t index) {
   std::string text = results.runs.size() > 1 ? fmt::format("## Run {}\n\n", index + 1) : "## The run\n\n";
   text += fmt::format("- command: `{}`\n- date: {}\n- commit: {}{}\n", run.command, run.date, run.commit,
                       run.dirty ? ", and the source differed from it" : "");
-  text += fmt::format("- device: {}, compute capability {}, {} multiprocessors, {} bytes of L2; driver {}, toolkit {}\n", run.device,
-                      run.capability, run.sms, run.l2_bytes, run.driver, run.toolkit);
+  text +=
+      fmt::format("- device: {}, compute capability {}, {} multiprocessors, {} bytes of L2; driver {}, toolkit {}\n",
+                  run.device, run.capability, run.sms, run.l2_bytes, run.driver, run.toolkit);
   text += fmt::format("- clocks seen: {}\n", clocks_text(results, index));
   text += fmt::format("- peers: {}\n", run.versions.empty() ? "none" : joined(run.versions, " "));
   text += fmt::format("- beside it: {}\n", run.beside);
@@ -155,22 +185,27 @@ std::string run_facts(const Results& results, size_t index) {
 constexpr const char* kNotes = R"(## How to read this
 
 - **device us**: GPU time of one run: the median over the rounds of the median of a round's batches.
-- **wall us**: host time of one run, dispatch included. Warm: a batch over its runs; cold: one call from its start to its
-  completion. Medians as above.
-- **warm L2**: runs back to back, so that L2 holds what of the data it can. **cold L2**: L2 is flushed before each run, untimed.
+- **wall us**: host time of one run, dispatch included. Warm: a batch over its runs; cold: one call from its start to
+  its completion. Medians as above.
+- **warm L2**: runs back to back, so that L2 holds what of the data it can. **cold L2**: L2 is flushed before each
+  run, untimed.
 - **headline** and **sweep** are protocols: a sweep has fewer and shorter rounds, and its figures are marked so.
-- **ratio**: base time / candidate time, so above 1 the candidate is faster. It is the median of *paired* ratios: both were timed
-  in each round of one process, in counterbalanced order. The range beside it is the least and greatest of these ratios: what was
-  seen, **not a confidence interval**. Verdict: faster or slower where the whole range is, even where the range holds 1.
+- **ratio**: base time / candidate time, so above 1 the candidate is faster. It is the median of *paired* ratios: both
+  were timed in each round of one process, in counterbalanced order. The range beside it is the least and greatest of
+  these ratios: what was seen, **not a confidence interval**. Verdict: faster or slower where the whole range is, even
+  where the range holds 1.
 - Times of different cases, runs or files are not paired, and no ratio of such is given here.
-- **validated**: how often the output was compared with a reference and was right: before anything was timed and after each round.
-  **validated pairs**: rounds after which both outputs were right. What failed, or was not validated, has no figure.
-- **GFLOP**, **MB** (10^6 bytes): the work of one run; multiply and add count as two; each operand is read, each result written, once.
-- **share of the ceiling**: bound time / device time. The bound time is the larger of GFLOP / the compute ceiling's rate and MB / the
-  memory ceiling's rate; the word says which one binds. Both ceilings were measured in the same rounds and stand in the table. Where
-  the data stay in L2 a share above 1 of the memory ceiling is possible.
+- **validated**: how often the output was compared with a reference and was right: before anything was timed and after
+  each round. **validated pairs**: rounds after which both outputs were right. What failed, or was not validated, has
+  no figure.
+- **GFLOP**, **MB** (10^6 bytes): the work of one run; multiply and add count as two; each operand is read, each
+  result written, once.
+- **share of the ceiling**: bound time / device time. The bound time is the larger of GFLOP / the compute ceiling's
+  rate and MB / the memory ceiling's rate; the word says which one binds. Both ceilings were measured in the same
+  rounds and stand in the table. Where the data stay in L2 a share above 1 of the memory ceiling is possible.
 - **graph**: how many runs one CUDA graph holds; no: launched one by one.
-- **tiles**, **waves**, **last wave**: tiles of the output, tiles / those that the device holds at once, how full the last wave is.
+- **tiles**, **waves**, **last wave**: tiles of the output, tiles / those that the device holds at once, how full the
+  last wave is.
 
 )";
 
@@ -246,15 +281,16 @@ WithPreparation with_preparation(const Case& c, const Sample& sample) {
 }
 
 std::string describe(const Protocol& p) {
-  return fmt::format("{}: {} round{} of {} batch{} of {:g} ms, {:g} ms of warm-up", p.name, p.rounds, p.rounds == 1 ? "" : "s", p.batches,
-                     p.batches == 1 ? "" : "es", p.batch_ms, p.warm_up_ms);
+  return fmt::format("{}: {} round{} of {} batch{} of {:g} ms, {:g} ms of warm-up", p.name, p.rounds,
+                     p.rounds == 1 ? "" : "s", p.batches, p.batches == 1 ? "" : "es", p.batch_ms, p.warm_up_ms);
 }
 
 std::string markdown(const Results& results) {
   Counts total;
   for (const auto& [run, c] : results.cases) total += counts(c);
   std::string text = fmt::format(
-      "# Comparison\n\n{} cases, {} validated pairs, {} validations, {} failures. Made from results.json, which has every round.\n\n"
+      "# Comparison\n\n{} cases, {} validated pairs, {} validations, {} failures. Made from results.json, which has "
+      "every round.\n\n"
       "![Paired ratios](results.svg)\n\n",
       results.cases.size(), total.validated_pairs, total.validations, total.failures);
   for (size_t i = 0; i < results.runs.size(); ++i) text += run_facts(results, i);
@@ -262,8 +298,8 @@ std::string markdown(const Results& results) {
   std::string failures;
   for (const Group& group : groups(results)) {
     text += fmt::format("## {}, {}, {}\n\n", group.suite, cache_mode(group.protocol), describe(group.protocol));
-    text += markdown_row({"case", "sample", "GFLOP", "MB", "device us", "wall us", "TFLOP/s", "GB/s", "share of the ceiling", "graph",
-                          "tiles", "waves", "last wave", "validated", "settings"});
+    text += markdown_row({"case", "sample", "GFLOP", "MB", "device us", "wall us", "TFLOP/s", "GB/s",
+                          "share of the ceiling", "graph", "tiles", "waves", "last wave", "validated", "settings"});
     text += "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n";
     std::string ratios;
     for (const Results::Entry* entry : group.entries) {
@@ -275,12 +311,14 @@ std::string markdown(const Results& results) {
       for (const Pair& pair : c.pairs) {
         const Verdict v = verdict(c, pair);
         const bool none = v.kind == Verdict::Kind::none;
-        ratios += markdown_row({label, pair.base, pair.candidate, none ? "" : ratio_text(v.ratio), verdict_names[static_cast<int>(v.kind)],
+        ratios += markdown_row({label, pair.base, pair.candidate, none ? "" : ratio_text(v.ratio),
+                                verdict_names[static_cast<int>(v.kind)],
                                 none ? "" : std::to_string(validated_pairs(c, pair))});
       }
     }
     if (!ratios.empty())
-      text += "\n" + markdown_row({"case", "base", "candidate", "ratio [range]", "the candidate is", "validated pairs"}) +
+      text += "\n" +
+              markdown_row({"case", "base", "candidate", "ratio [range]", "the candidate is", "validated pairs"}) +
               "|---|---|---|---:|---|---:|\n" + ratios;
     text += "\n";
   }
@@ -291,7 +329,8 @@ std::string markdown(const Results& results) {
 std::string terminal_table(const Results& results) {
   std::string text;
   for (const Group& group : groups(results)) {
-    text += fmt::format("{}{}, {}, {}\n", text.empty() ? "" : "\n", group.suite, cache_mode(group.protocol), describe(group.protocol));
+    text += fmt::format("{}{}, {}, {}\n", text.empty() ? "" : "\n", group.suite, cache_mode(group.protocol),
+                        describe(group.protocol));
     for (const Results::Entry* entry : group.entries) {
       const Case& c = entry->value;
       text += fmt::format("{}: {:.3f} GFLOP, {:.3f} MB\n", case_label(results, *entry), c.flops * 1e-9, c.bytes * 1e-6);
@@ -309,7 +348,9 @@ std::string terminal_table(const Results& results) {
   return text;
 }
 
-std::string starting_line(const Case& c, size_t number, size_t of) { return fmt::format("[{}/{}] {} ...", number, of, title(c)); }
+std::string starting_line(const Case& c, size_t number, size_t of) {
+  return fmt::format("[{}/{}] {} ...", number, of, title(c));
+}
 
 std::string finished_line(const Case& c, size_t number, size_t of) {
   std::string line = fmt::format("[{}/{}] {}", number, of, title(c));

@@ -10,8 +10,9 @@ namespace grout::compare {
 // What follows from a sample's medians; 0 where it does not apply. Of a sample without a figure there is none.
 struct Figures {
   double us = 0, wall_us = 0, tflops = 0, gbs = 0;
-  // Bound time / time. The bound time is the larger of two: FLOPs at the rate of the case's compute ceiling, bytes at that of its
-  // memory ceiling. Of several ceilings of a kind the fastest counts; where the kind has no figure there is no share.
+  // Bound time / time. The bound time is the larger of two: FLOPs at the rate of the case's compute ceiling, bytes at
+  // that of its memory ceiling. Of several ceilings of a kind the fastest counts; where the kind has no figure there
+  // is no share.
   double share = 0;
   const char* bound_by = "";  // compute or memory
 };
@@ -37,8 +38,8 @@ std::string terminal_table(const Results& results);
 std::string starting_line(const Case& c, size_t number, size_t of);
 std::string finished_line(const Case& c, size_t number, size_t of);
 
-// Writes results.json into the folder (created where missing), reads it back, and makes results.md and results.svg from what
-// was read.
+// Writes results.json into the folder (created where missing), reads it back, and makes results.md and results.svg
+// from what was read.
 void publish(const std::filesystem::path& folder, const Results& results);
 
 }  // namespace grout::compare

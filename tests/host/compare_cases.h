@@ -44,8 +44,8 @@ inline Sample failed(const std::string& name, Role role, const std::string& fail
   return s;
 }
 
-// cublas 40 us, mma 20 us: ratios 2, 1.9, 2.1, 2; at the compute ceiling (2 GFLOP in 10 us) 0.5 of it, of the memory ceiling
-// (4 MB in 8 us) 0.4; its padding takes 4 us.
+// cublas 40 us, mma 20 us: ratios 2, 1.9, 2.1, 2; at the compute ceiling (2 GFLOP in 10 us) 0.5 of it, of the memory
+// ceiling (4 MB in 8 us) 0.4; its padding takes 4 us.
 inline Case sample_case(const std::string& name = "511x512x513 nn bf16", bool cold = false) {
   Case c;
   c.suite = "gemm";

@@ -1,4 +1,5 @@
-// results.json: written and read back bit for bit; what is wrong in it is refused by file, case and field; merge and resume.
+// results.json: written and read back bit for bit; what is wrong in it is refused by file, case and field; merge and
+// resume.
 #include "compare/json.h"
 
 #include <gtest/gtest.h>
@@ -110,9 +111,11 @@ TEST(CompareJson, ACaseIsAFewLines) {
   size_t expected = 7;
   for (const auto& [run, c] : sample_results().cases) expected += lines(c);
   EXPECT_EQ(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), expected);
-  EXPECT_NE(text.find("\n    {\"base\":\"cublas\",\"candidate\":\"mma\",\"validated_pairs\":4,\"verdict\":\"faster\",\"ratio\":2.0,"
-                      "\"low\":1.9,\"high\":2.1}],\n   \"counts\": {\"validated_pairs\":4,\"validations\":25,\"failures\":0}},\n"),
-            std::string::npos);
+  EXPECT_NE(
+      text.find(
+          "\n    {\"base\":\"cublas\",\"candidate\":\"mma\",\"validated_pairs\":4,\"verdict\":\"faster\",\"ratio\":2.0,"
+          "\"low\":1.9,\"high\":2.1}],\n   \"counts\": {\"validated_pairs\":4,\"validations\":25,\"failures\":0}},\n"),
+      std::string::npos);
   EXPECT_NE(text.find("\"us\":20.0,\"wall_us\":21.0}"), std::string::npos);
 }
 // Changing one case changes its lines only.
@@ -139,8 +142,10 @@ const std::string kCase = "dir/results.json: case gemm 511x512x513 nn bf16, L2 w
 
 TEST(CompareJsonRefuses, OtherFormatsAndVersions) {
   const std::string text = to_json(sample_results());
-  EXPECT_EQ(refusal(replaced(text, "\"version\": 1", "\"version\": 2")), "dir/results.json: version is 2; this program reads 1");
-  EXPECT_EQ(refusal(replaced(text, "\"version\": 1", "\"version\": \"1\"")), "dir/results.json: version is \"1\", not an integer");
+  EXPECT_EQ(refusal(replaced(text, "\"version\": 1", "\"version\": 2")),
+            "dir/results.json: version is 2; this program reads 1");
+  EXPECT_EQ(refusal(replaced(text, "\"version\": 1", "\"version\": \"1\"")),
+            "dir/results.json: version is \"1\", not an integer");
   EXPECT_EQ(refusal(replaced(text, "\"version\": 1,", "\"other\": 1,")), "dir/results.json: version is missing");
   EXPECT_EQ(refusal(replaced(text, "grout comparison", "something")),
             "dir/results.json: format is \"something\", not \"grout comparison\"");
@@ -180,7 +185,8 @@ void expect_names(const std::string& message, const Json::json_pointer& place, c
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_NE(message.find(field), std::string::npos) << place << ": " << message;
   const std::string text = place.to_string();
-  if (text.find("/cases/0/") == 0 && text.find("/protocol") == std::string::npos && field != "suite" && field != "name" && field != "cold") {
+  if (text.find("/cases/0/") == 0 && text.find("/protocol") == std::string::npos && field != "suite" &&
+      field != "name" && field != "cold") {
     EXPECT_EQ(message.find(kCase), 0u) << place << ": " << message;
   }
 }
@@ -203,7 +209,8 @@ TEST(CompareJsonRefuses, EveryFieldOfAnotherType) {
   for (const Json& wrong : {Json(true), Json(-1.5), Json("text"), Json({1}), Json::object(), Json(nullptr)}) {
     for (const auto& place : places(whole)) {
       const Json& right = whole.at(place);
-      const bool is_float = right.is_number_float() && wrong.is_number(), object = right.is_object() && wrong.is_object();
+      const bool is_float = right.is_number_float() && wrong.is_number(),
+                 object = right.is_object() && wrong.is_object();
       const bool unknown = wrong.is_null() && (place.back() == "error" || place.back() == "bound");
       if (right.type() == wrong.type() || is_float || object || unknown) continue;
       Json json = whole;
@@ -250,7 +257,8 @@ TEST(CompareJsonRefuses, EveryDerivedFigureThatDoesNotFollow) {
   }
   EXPECT_GT(tried, 50);
   // A round that was changed without its median.
-  EXPECT_EQ(refusal(replaced(to_json(sample_results()), "\"round_us\":[40.0,38.0,42.0,40.0]", "\"round_us\":[41.0,38.0,42.0,40.0]")),
+  EXPECT_EQ(refusal(replaced(to_json(sample_results()), "\"round_us\":[40.0,38.0,42.0,40.0]",
+                             "\"round_us\":[41.0,38.0,42.0,40.0]")),
             kCase + "samples[0].us is 40.0, but from the rest of the file follows 40.5");
 }
 
@@ -264,40 +272,54 @@ std::string refused_case(const std::function<void(Case&)>& change) {
 }
 TEST(CompareJsonRefuses, FiguresThatNobodyMayHave) {
   const auto at_mma = [](auto change) { return refused_case([&](Case& c) { change(c.samples[1]); }); };
-  EXPECT_EQ(at_mma([](Sample& s) { s.failure = "wrong"; }), kCase + "samples[1].failure is \"wrong\", and yet there are figures");
+  EXPECT_EQ(at_mma([](Sample& s) { s.failure = "wrong"; }),
+            kCase + "samples[1].failure is \"wrong\", and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.failure = "wrong", s.round_us.clear(); }),
             kCase + "samples[1].failure is \"wrong\", and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.validated = 0; }), kCase + "samples[1].validated is 0, and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.round_us.clear(), s.round_wall_us.clear(); }),
             kCase + "samples[1] has neither figures nor a failure that says why");
-  EXPECT_EQ(at_mma([](Sample& s) { s.round_us.pop_back(); }), kCase + "samples[1].round_us has 3 rounds, but the protocol has 4");
-  EXPECT_EQ(at_mma([](Sample& s) { s.round_us.clear(); }), kCase + "samples[1].round_us has 0 rounds, but the protocol has 4");
-  EXPECT_EQ(at_mma([](Sample& s) { s.round_wall_us.push_back(1); }), kCase + "samples[1].round_wall_us has 5 rounds, but the protocol has 4");
+  EXPECT_EQ(at_mma([](Sample& s) { s.round_us.pop_back(); }),
+            kCase + "samples[1].round_us has 3 rounds, but the protocol has 4");
+  EXPECT_EQ(at_mma([](Sample& s) { s.round_us.clear(); }),
+            kCase + "samples[1].round_us has 0 rounds, but the protocol has 4");
+  EXPECT_EQ(at_mma([](Sample& s) { s.round_wall_us.push_back(1); }),
+            kCase + "samples[1].round_wall_us has 5 rounds, but the protocol has 4");
   EXPECT_EQ(at_mma([](Sample& s) { s.round_us[2] = 0; }), kCase + "samples[1].round_us[2] is 0, which is no time");
   EXPECT_EQ(at_mma([](Sample& s) { s.round_us[2] = -1; }), kCase + "samples[1].round_us[2] is -1, which is no time");
-  EXPECT_EQ(at_mma([](Sample& s) { s.round_wall_us[0] = NAN; }), kCase + "samples[1].round_wall_us[0] is nan, which is no time");
-  EXPECT_EQ(at_mma([](Sample& s) { s.round_us[0] = INFINITY; }), kCase + "samples[1].round_us[0] is inf, which is no time");
-  EXPECT_EQ(at_mma([](Sample& s) { s.error = 0.6; }), kCase + "samples[1].error is 0.6 of a bound of 0.5, and yet there are figures");
-  EXPECT_EQ(at_mma([](Sample& s) { s.error = NAN; }), kCase + "samples[1].error is nan of a bound of 0.5, and yet there are figures");
+  EXPECT_EQ(at_mma([](Sample& s) { s.round_wall_us[0] = NAN; }),
+            kCase + "samples[1].round_wall_us[0] is nan, which is no time");
+  EXPECT_EQ(at_mma([](Sample& s) { s.round_us[0] = INFINITY; }),
+            kCase + "samples[1].round_us[0] is inf, which is no time");
+  EXPECT_EQ(at_mma([](Sample& s) { s.error = 0.6; }),
+            kCase + "samples[1].error is 0.6 of a bound of 0.5, and yet there are figures");
+  EXPECT_EQ(at_mma([](Sample& s) { s.error = NAN; }),
+            kCase + "samples[1].error is nan of a bound of 0.5, and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.flops = NAN; }), kCase + "samples[1].flops is nan, which is no count");
   EXPECT_EQ(at_mma([](Sample& s) { s.tiles = -1; }), kCase + "samples[1].tiles is -1, which is no count");
   EXPECT_EQ(at_mma([](Sample& s) { s.name = "cublas"; }), kCase + "samples[0].name is cublas, as another sample's");
-  EXPECT_EQ(at_mma([](Sample& s) { s.realised.push_back(s.realised[0]); }), kCase + "samples[1].realised has kernel twice");
-  EXPECT_EQ(at_mma([](Sample& s) { s.prepares = "cublas"; }), kCase + "samples[1].prepares is set, but this is no preparation");
+  EXPECT_EQ(at_mma([](Sample& s) { s.realised.push_back(s.realised[0]); }),
+            kCase + "samples[1].realised has kernel twice");
+  EXPECT_EQ(at_mma([](Sample& s) { s.prepares = "cublas"; }),
+            kCase + "samples[1].prepares is set, but this is no preparation");
 }
 TEST(CompareJsonRefuses, CasesThatDoNotHoldTogether) {
   EXPECT_EQ(refused_case([](Case& c) { c.samples[2].prepares = ""; }),
             kCase + "samples[2].prepares is \"\", which is no policy or peer of the case");
   EXPECT_EQ(refused_case([](Case& c) { c.samples[2].prepares = "copy"; }),
             kCase + "samples[2].prepares is \"copy\", which is no policy or peer of the case");
-  EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].base = "nobody"; }), kCase + "pairs[0].base is \"nobody\", which is no sample of the case");
+  EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].base = "nobody"; }),
+            kCase + "pairs[0].base is \"nobody\", which is no sample of the case");
   EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].candidate = "pad"; }),
             kCase + "pairs[0].candidate is \"pad\", a preparation, which is part of no ratio");
-  EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].candidate = "cublas"; }), kCase + "pairs[0] pairs cublas with itself");
+  EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].candidate = "cublas"; }),
+            kCase + "pairs[0] pairs cublas with itself");
   EXPECT_EQ(refused_case([](Case& c) { c.pairs.push_back(c.pairs[0]); }), kCase + "pairs[0] stands twice");
-  EXPECT_EQ(refused_case([](Case& c) { c.protocol.name = "quick"; }), kCase + "protocol.name is \"quick\", neither headline nor sweep");
+  EXPECT_EQ(refused_case([](Case& c) { c.protocol.name = "quick"; }),
+            kCase + "protocol.name is \"quick\", neither headline nor sweep");
   EXPECT_EQ(refused_case([](Case& c) { c.protocol.rounds = 0; }), kCase + "protocol.rounds is 0; at least 1 is needed");
-  EXPECT_EQ(refused_case([](Case& c) { c.protocol.batch_ms = NAN; }), kCase + "protocol.batch_ms is nan, which is no time");
+  EXPECT_EQ(refused_case([](Case& c) { c.protocol.batch_ms = NAN; }),
+            kCase + "protocol.batch_ms is nan, which is no time");
   EXPECT_EQ(refused_case([](Case& c) { c.bytes = -1; }), kCase + "bytes is -1, which is no count");
   EXPECT_EQ(refused_case([](Case& c) { c.after.watts = NAN; }), kCase + "after.watts is not finite");
   EXPECT_EQ(refused_case([](Case& c) { c.shape.push_back({"m", "1"}); }), kCase + "shape has m twice");
@@ -328,7 +350,8 @@ TEST(CompareJsonRefuses, FieldsTwiceAndNumbersTooLarge) {
             kCase + "samples[0].tiles is 9223372036854775808, not an integer that fits");
   EXPECT_EQ(refusal(replaced(text, "\"validated\":5", "\"validated\":2147483648")),
             kCase + "samples[0].validated is 2147483648, not an integer that fits");
-  EXPECT_EQ(refusal(replaced(text, "\"tiles\":561", "\"tiles\":561.0")), kCase + "samples[0].tiles is 561.0, not an integer");
+  EXPECT_EQ(refusal(replaced(text, "\"tiles\":561", "\"tiles\":561.0")),
+            kCase + "samples[0].tiles is 561.0, not an integer");
   EXPECT_EQ(refusal(replaced(text, "\"role\":\"peer\"", "\"role\":\"friend\"")),
             kCase + "samples[0].role is \"friend\", not policy, peer, preparation or ceiling");
   EXPECT_NE(refusal(replaced(text, "\"flops\":2000000000.0", "\"flops\":1e999")), "taken");
@@ -337,7 +360,8 @@ TEST(CompareJsonRefuses, FieldsTwiceAndNumbersTooLarge) {
 // ---- files ----
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("grout_compare_json." + std::to_string(getpid()));
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("grout_compare_json." + std::to_string(getpid()));
   Folder() { std::filesystem::create_directories(path); }
   ~Folder() { std::filesystem::remove_all(path); }
 };
@@ -422,7 +446,8 @@ TEST(CompareResume, OnlyWhatIsCompleteAndOfThisProgramAndDevice) {
     change(c, r);
     return is_complete(have, r, c);
   };
-  EXPECT_TRUE(otherwise([](Case&, compare::Run& r) { r.date = "later", r.command = "other", r.commit = "other", r.dirty = true; }));
+  EXPECT_TRUE(otherwise(
+      [](Case&, compare::Run& r) { r.date = "later", r.command = "other", r.commit = "other", r.dirty = true; }));
   EXPECT_FALSE(otherwise([](Case& c, compare::Run&) { c.name = "new"; }));
   EXPECT_FALSE(otherwise([](Case& c, compare::Run&) { c.suite = "copy"; }));
   EXPECT_FALSE(otherwise([](Case& c, compare::Run&) { c.protocol = sweep(false); }));

@@ -93,25 +93,30 @@ TEST(CompareReplayPlan, WhatWasNeverRealisedIsNotChosenAfresh) {
   EXPECT_NE(plan.cases[3].now.find("cublas"), nullptr);
   EXPECT_TRUE(plan.cases[3].now.pairs.empty());
   ASSERT_EQ(plan.notes.size(), 2u);
-  EXPECT_EQ(plan.notes[0], "gemm 65x97x73 nn bf16, L2 warm, mma: not repeated, as no settings of it were realised (wrong at (3, 4): 1.5 where "
-                           "2.5 | 2.6 was expected)");
+  EXPECT_EQ(plan.notes[0],
+            "gemm 65x97x73 nn bf16, L2 warm, mma: not repeated, as no settings of it were realised (wrong at (3, 4): "
+            "1.5 where "
+            "2.5 | 2.6 was expected)");
+  EXPECT_EQ(plan.notes[1], "gemm 65x97x73 nn bf16, L2 warm, pad: not repeated, as mma is not");
   Sample& ceiling = ref.cases[0].value.samples[3];
   ceiling.requested.clear(), ceiling.realised.clear();  // nothing to set, and a figure: repeated
   EXPECT_NE(plan_replay(ref, "ref.json").cases[0].now.find("multiply-adds"), nullptr);
   for (auto& [run, c] : ref.cases)
     for (Sample& s : c.samples) s = failed(s.name, s.role, "no"), s.realised.clear();
   EXPECT_EQ(refusal_of([&] { (void)plan_replay(ref, "ref.json"); }), "ref.json: has no case that could be repeated");
-  EXPECT_EQ(refusal_of([&] { (void)plan_replay(Results{}, "ref.json"); }), "ref.json: has no case that could be repeated");
+  EXPECT_EQ(refusal_of([&] { (void)plan_replay(Results{}, "ref.json"); }),
+            "ref.json: has no case that could be repeated");
 }
 // A planned case, once measured, can be written.
 TEST(CompareReplayPlan, PlansHoldTogether) {
   Results ref = sample_results();
   ref.cases[3].value.samples[1].realised.clear();
   EXPECT_EQ(refusal_of([&] { (void)to_json(run_again(plan_replay(ref, "ref.json"))); }), "taken");
-  EXPECT_EQ(refusal_of([&] {
-              (void)to_json(run_again(plan_replay(sample_results(), {"ref.json", ""}, sample_results(), {"cand.json", ""})));
-            }),
-            "taken");
+  EXPECT_EQ(
+      refusal_of([&] {
+        (void)to_json(run_again(plan_replay(sample_results(), {"ref.json", ""}, sample_results(), {"cand.json", ""})));
+      }),
+      "taken");
 }
 
 Results faster_results() {
@@ -135,7 +140,8 @@ TEST(CompareReplayPlan, TwoFilesSetTheirPoliciesAgainstEachOther) {
   const Planned& p = plan.cases[0];
   Lines names;
   for (const Sample& s : p.now.samples) names.push_back(s.name);
-  EXPECT_EQ(names, (Lines{"reference: mma", "reference: pad", "candidate: wgmma", "candidate: pad", "multiply-adds", "copy"}));
+  EXPECT_EQ(names,
+            (Lines{"reference: mma", "reference: pad", "candidate: wgmma", "candidate: pad", "multiply-adds", "copy"}));
   EXPECT_EQ(p.now.pairs, (std::vector<Pair>{{"reference: mma", "candidate: wgmma"}}));
   EXPECT_TRUE(p.recorded.pairs.empty());  // two experiments
   EXPECT_EQ(p.now.find("reference: mma")->requested, (Settings{{"kernel", "mma"}, {"tile", "128x256x64"}}));
@@ -146,7 +152,8 @@ TEST(CompareReplayPlan, TwoFilesSetTheirPoliciesAgainstEachOther) {
   EXPECT_EQ(p.by[1].executables[0].second, std::string(64, 'b'));
 }
 TEST(CompareReplayPlan, ANamedSampleReplacesThePolicy) {
-  const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", "cublas"}, faster_results(), {"cand.json", "wgmma"}, 5);
+  const ReplayPlan plan =
+      plan_replay(sample_results(), {"ref.json", "cublas"}, faster_results(), {"cand.json", "wgmma"}, 5);
   EXPECT_EQ(plan.cases[0].now.pairs, (std::vector<Pair>{{"reference: cublas", "candidate: wgmma"}}));
   EXPECT_EQ(plan.cases[0].now.find("reference: cublas")->role, Role::peer);
   EXPECT_EQ(plan.cases[0].now.find("reference: pad"), nullptr);
@@ -158,17 +165,20 @@ TEST(CompareReplayPlan, TwoFilesThatDoNotMatch) {
   };
   Results other = sample_results();
   for (auto& [run, c] : other.cases) c.suite = "copy";
-  EXPECT_EQ(refused(sample_results(), "", other), "ref.json and cand.json: have no case in common (suite, name and cache mode)");
+  EXPECT_EQ(refused(sample_results(), "", other),
+            "ref.json and cand.json: have no case in common (suite, name and cache mode)");
   other = sample_results();
   other.cases[0].value.shape[0].second = "1";
   EXPECT_EQ(refused(sample_results(), "", other),
             "ref.json and cand.json: gemm 511x512x513 nn bf16, L2 warm has different shapes under one name");
   EXPECT_EQ(refused(sample_results(), "nobody", sample_results()),
-            "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no sample nobody with realised settings there");
+            "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no sample nobody with "
+            "realised settings there");
   Results peers = sample_results();
   for (auto& [run, c] : peers.cases) c.samples.resize(1), c.pairs.clear();
   EXPECT_EQ(refused(peers, "", sample_results()),
-            "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no policy with realised settings there");
+            "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no policy with realised "
+            "settings there");
   Results longer = sample_results();
   longer.cases[0].value.protocol.batches = 3;
   const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, longer, {"cand.json", ""});
@@ -213,8 +223,9 @@ const std::string kFirst = "gemm 511x512x513 nn bf16, L2 warm";
 
 TEST(CompareReplayed, SettingsThatWereNotRealised) {
   Replayed r = after([](Case& c, compare::Run&) { c.samples[1].realised = {{"tile", "64x64x32"}, {"stages", "4"}}; });
-  EXPECT_EQ(r.differences, (Lines{kFirst + ", mma: kernel was mma, now it is not said", kFirst + ", mma: tile was 128x256x64, now 64x64x32",
-                                  kFirst + ", mma: stages was not said, now 4"}));
+  EXPECT_EQ(r.differences,
+            (Lines{kFirst + ", mma: kernel was mma, now it is not said",
+                   kFirst + ", mma: tile was 128x256x64, now 64x64x32", kFirst + ", mma: stages was not said, now 4"}));
   EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
   EXPECT_EQ(r.exit_code(), 1);
   r = after([](Case& c, compare::Run&) { std::swap(c.samples[1].realised[0], c.samples[1].realised[1]); });
@@ -224,16 +235,20 @@ TEST(CompareReplayed, SettingsThatWereNotRealised) {
 TEST(CompareReplayed, AVerdictThatChanged) {
   const Replayed r = after([](Case& c, compare::Run&) { c.samples[0].round_us = {20, 19, 21, 20}; });
   EXPECT_EQ(r.differences,
-            (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 20.00 us [19.00, 21.00] (two experiments, not paired)",
+            (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 20.00 us [19.00, 21.00] (two "
+                            "experiments, not paired)",
                    kFirst + ": mma over cublas was faster, 2.000 [1.900, 2.100]; now even, 1.000 [0.950, 1.050]"}));
   EXPECT_EQ(r.summary(), "3 of 4 verdicts reproduced");
   EXPECT_EQ(r.exit_code(), 1);
 }
 TEST(CompareReplayed, MediansMoveBeyondTheRangesOnly) {
-  EXPECT_EQ(after([](Case& c, compare::Run&) { c.samples[0].round_us = {42, 44, 44, 44}; }).differences, Lines{});  // both hold 42
+  EXPECT_EQ(after([](Case& c, compare::Run&) {
+              c.samples[0].round_us = {42, 44, 44, 44};
+            }).differences,
+            Lines{});  // both hold 42
   const Replayed r = after([](Case& c, compare::Run&) { c.samples[0].round_us = {42.5, 44, 44, 44}; });
-  EXPECT_EQ(r.differences,
-            (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 44.00 us [42.50, 44.00] (two experiments, not paired)"}));
+  EXPECT_EQ(r.differences, (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 44.00 us [42.50, "
+                                           "44.00] (two experiments, not paired)"}));
   EXPECT_EQ(r.exit_code(), 0);  // the verdict is the same
 }
 TEST(CompareReplayed, SamplesThatFailed) {
@@ -254,12 +269,15 @@ TEST(CompareReplayed, SamplesThatFailed) {
   now.cases[3].value.samples[1].realised.clear();
   now.cases[3].value.samples[1].failure = "no such kernel";
   r = compare_replay(plan, now);
-  EXPECT_EQ(r.differences, (Lines{"gemm 65x97x73 nn bf16, L2 warm, mma: no settings were realised now: no such kernel"}));
+  EXPECT_EQ(r.differences,
+            (Lines{"gemm 65x97x73 nn bf16, L2 warm, mma: no settings were realised now: no such kernel"}));
   EXPECT_EQ(r.exit_code(), 1);
   now.cases[3].value.samples[1] = sample("mma", Role::policy, {20, 20, 20, 20});
   r = compare_replay(plan, now);
   EXPECT_EQ(r.differences.size(), 2u);
-  EXPECT_EQ(r.differences[0], "gemm 65x97x73 nn bf16, L2 warm, mma: had no figure (wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected), has one now");
+  EXPECT_EQ(r.differences[0],
+            "gemm 65x97x73 nn bf16, L2 warm, mma: had no figure (wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected), "
+            "has one now");
   EXPECT_EQ(r.reproduced, 3);
 }
 TEST(CompareReplayed, WhatWasNotMeasured) {
@@ -270,6 +288,15 @@ TEST(CompareReplayed, WhatWasNotMeasured) {
   r = after([](Case& c, compare::Run&) { c.samples.pop_back(); });
   EXPECT_EQ(r.differences, (Lines{kFirst + ", copy: was not measured"}));
   EXPECT_EQ(r.exit_code(), 1);
+}
+TEST(CompareReplayed, AsText) {
+  ReplayPlan plan = plan_replay(sample_results(), "ref.json");
+  Results now = run_again(plan);
+  EXPECT_EQ(replay_text(plan, compare_replay(plan, now)), "4 of 4 verdicts reproduced\n");
+  plan.notes = {"a note"};
+  now.runs[0].driver = "600";
+  EXPECT_EQ(replay_text(plan, compare_replay(plan, now)),
+            "- a note\n- driver was 580.1, now 600\n\n4 of 4 verdicts reproduced\n");
 }
 TEST(CompareReplayed, OtherPrograms) {
   const Replayed r = after([](Case&, compare::Run& run) {
@@ -282,8 +309,9 @@ TEST(CompareReplayed, OtherPrograms) {
     run.date = "later";
   });
   EXPECT_EQ(r.differences,
-            (Lines{"commit was 0123456789012345678901234567890123456789, now f00", "device was Device X, now Device Y", "driver was 580.1, now 600",
-                   "the source did not differ from its commit, now it does", "version of cublas was 13.1, now 13.2",
+            (Lines{"commit was 0123456789012345678901234567890123456789, now f00", "device was Device X, now Device Y",
+                   "driver was 580.1, now 600", "the source did not differ from its commit, now it does",
+                   "version of cublas was 13.1, now 13.2",
                    "SHA-256 of compare was " + std::string(64, 'a') + ", now beef"}));  // once, not for each case
   EXPECT_EQ(r.exit_code(), 0);
 }
@@ -292,7 +320,8 @@ TEST(CompareReplayed, TwoFilesHaveNoRecordedVerdict) {
   const Replayed r = compare_replay(plan, run_again(plan));
   EXPECT_EQ(r.verdicts, 0);
   EXPECT_EQ(r.measured, 3);
-  EXPECT_EQ(r.summary(), "no verdict was recorded for what was repeated (samples of two experiments are no pair); 3 measured now");
+  EXPECT_EQ(r.summary(),
+            "no verdict was recorded for what was repeated (samples of two experiments are no pair); 3 measured now");
   EXPECT_EQ(r.exit_code(), 0);
   ASSERT_EQ(r.differences.size(), 1u);
   EXPECT_EQ(r.differences[0].find("SHA-256 of compare was bbb"), 0u);

@@ -45,7 +45,9 @@ std::string printed(const char* format, double value) {
   std::snprintf(text, sizeof text, format, value);
   return text;
 }
-bool has_digit(const std::string& s) { return s.find_first_of("0123456789") != std::string::npos; }
+bool has_digit(const std::string& s) {
+  return s.find_first_of("0123456789") != std::string::npos;
+}
 
 TEST(CompareFigures, FollowFromTheMedians) {
   const Case c = sample_case();
@@ -113,8 +115,10 @@ TEST(CompareMarkdown, TheLinesThatMatter) {
            "- command: `./run compare gemm out`",
            "- date: 2026-01-02T03:04:05Z",
            "- commit: 0123456789012345678901234567890123456789",
-           "- device: Device X, compute capability 9.0, 132 multiprocessors, 1048576 bytes of L2; driver 580.1, toolkit 13.0",
-           "- clocks seen: multiprocessors 1755 to 1980 MHz, memory 3201 MHz; 40 to 52 degrees Celsius, 300 to 640 W; read before and "
+           "- device: Device X, compute capability 9.0, 132 multiprocessors, 1048576 bytes of L2; driver 580.1, "
+           "toolkit 13.0",
+           "- clocks seen: multiprocessors 1755 to 1980 MHz, memory 3201 MHz; 40 to 52 degrees Celsius, 300 to 640 W; "
+           "read before and "
            "after each case",
            "- peers: cublas 13.1",
            "- beside it: one process on the GPU: this one; no compiler or build tool runs",
@@ -122,14 +126,18 @@ TEST(CompareMarkdown, TheLinesThatMatter) {
            "## gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up",
            "## gemm, cold L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up",
            "## gemm, warm L2, sweep: 3 rounds of 1 batch of 5 ms, 10 ms of warm-up",
-           "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | no | 561 | 4.25 | 25% | 5 | "
+           "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | no | 561 | "
+           "4.25 | 25% | 5 | "
            "kernel=mma tile=128x256x64 |",
-           "| 511x512x513 nn bf16 | cublas (peer) | 2.000 | 4.000 | 40.00 | 41.00 | 50.0 | 100.0 | 0.250 compute | no | 561 | 4.25 | "
+           "| 511x512x513 nn bf16 | cublas (peer) | 2.000 | 4.000 | 40.00 | 41.00 | 50.0 | 100.0 | 0.250 compute | no "
+           "| 561 | 4.25 | "
            "25% | 5 | kernel=cublas tile=128x256x64 |",
-           "| 511x512x513 nn bf16 | pad (prepares mma) | 2.000 | 4.000 | 4.00 | 5.00 | 500.0 | 1000.0 | 2.500 compute | no | 561 | 4.25 "
+           "| 511x512x513 nn bf16 | pad (prepares mma) | 2.000 | 4.000 | 4.00 | 5.00 | 500.0 | 1000.0 | 2.500 compute "
+           "| no | 561 | 4.25 "
            "| 25% | 5 | kernel=pad tile=128x256x64 |",
            "| 511x512x513 nn bf16 | mma with preparation |  |  | 24.00 | 26.00 |  |  |  |  |  |  |  |  |  |",
-           "| 511x512x513 nn bf16 | copy (ceiling) |  | 8.000 | 16.00 | 17.00 |  | 500.0 |  | no | 561 | 4.25 | 25% | 5 | kernel=copy "
+           "| 511x512x513 nn bf16 | copy (ceiling) |  | 8.000 | 16.00 | 17.00 |  | 500.0 |  | no | 561 | 4.25 | 25% | "
+           "5 | kernel=copy "
            "tile=128x256x64 |",
            "| 511x512x513 nn bf16 | cublas | mma | 2.000x [1.900, 2.100] | faster | 4 |",
            "| 64x64x64 tt bf16 (sweep) | cublas | mma | 0.976x [0.950, 1.077] | even | 3 |",
@@ -151,8 +159,10 @@ TEST(CompareMarkdown, NothingAmissIsSaidToo) {
   EXPECT_TRUE(has_line(text, "None."));
   EXPECT_TRUE(has_line(text, "- commit: 0123456789012345678901234567890123456789, and the source differed from it"));
   EXPECT_TRUE(has_line(text, "- peers: none"));
-  EXPECT_TRUE(has_line(text, "- clocks seen: multiprocessors not known, memory not known; not known, not known; read before and after each "
-                             "case"));
+  EXPECT_TRUE(has_line(
+      text,
+      "- clocks seen: multiprocessors not known, memory not known; not known, not known; read before and after each "
+      "case"));
 }
 TEST(CompareMarkdown, MergedRunsAreToldApart) {
   Results r = sample_results();
@@ -174,7 +184,8 @@ TEST(CompareMarkdown, EveryFigureFollowsFromTheJson) {
     if (line.rfind("## ", 0) == 0) suite_mode = line;
     const Lines cell = cells_of(line);
     if (cell.empty() || cell[0] == "case" || line[1] == '-') continue;
-    const bool cold = suite_mode.find("cold") != std::string::npos, swept = suite_mode.find("sweep") != std::string::npos;
+    const bool cold = suite_mode.find("cold") != std::string::npos,
+               swept = suite_mode.find("sweep") != std::string::npos;
     const auto entry = std::find_if(r.cases.begin(), r.cases.end(), [&](const Results::Entry& e) {
       return e.value.protocol.cold == cold && e.value.name + (swept ? " (sweep)" : "") == cell[0];
     });
@@ -187,7 +198,8 @@ TEST(CompareMarkdown, EveryFigureFollowsFromTheJson) {
         EXPECT_FALSE(has_digit(cell[3] + cell[4] + cell[5])) << line;
         continue;
       }
-      EXPECT_EQ(cell[3], printed("%.3fx", v.ratio.median) + printed(" [%.3f,", v.ratio.low) + printed(" %.3f]", v.ratio.high));
+      EXPECT_EQ(cell[3],
+                printed("%.3fx", v.ratio.median) + printed(" [%.3f,", v.ratio.low) + printed(" %.3f]", v.ratio.high));
       EXPECT_EQ(cell[4], verdict_names[static_cast<int>(v.kind)]);
       EXPECT_EQ(cell[5], std::to_string(validated_pairs(c, {cell[1], cell[2]})));
       continue;
@@ -215,7 +227,8 @@ TEST(CompareMarkdown, EveryFigureFollowsFromTheJson) {
     EXPECT_EQ(cell[5], printed("%.2f", median(s->round_wall_us)));
     EXPECT_EQ(cell[6], shown("%.1f", s->flops / median(s->round_us) / 1e6));
     EXPECT_EQ(cell[7], shown("%.1f", s->bytes / median(s->round_us) / 1e3));
-    const double compute = median(c.samples[3].round_us) * s->flops / 2e9, memory = median(c.samples[4].round_us) * s->bytes / 8e6;
+    const double compute = median(c.samples[3].round_us) * s->flops / 2e9,
+                 memory = median(c.samples[4].round_us) * s->bytes / 8e6;
     EXPECT_EQ(cell[8], s->role == Role::ceiling ? ""
                                                 : printed("%.3f", std::max(compute, memory) / median(s->round_us)) +
                                                       (compute > memory ? " compute" : " memory"));
@@ -234,8 +247,10 @@ TEST(CompareMarkdown, GraphsAndSingleLaunches) {
   Results r = sample_results();
   r.cases[0].value.samples[1].graph = 20;
   r.cases[0].value.samples[1].resident = 0;  // not known: no waves
-  EXPECT_TRUE(has_line(markdown(r), "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | 20 runs | "
-                                    "561 |  |  | 5 | kernel=mma tile=128x256x64 |"));
+  EXPECT_TRUE(has_line(
+      markdown(r),
+      "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | 20 runs | "
+      "561 |  |  | 5 | kernel=mma tile=128x256x64 |"));
 }
 
 TEST(CompareTerminal, TheTable) {
@@ -279,11 +294,13 @@ TEST(CompareTerminal, IsNarrow) {
 TEST(CompareTerminal, Progress) {
   const Results r = sample_results();
   EXPECT_EQ(starting_line(r.cases[1].value, 2, 40), "[2/40] gemm 511x512x513 nn bf16, L2 cold ...");
-  EXPECT_EQ(finished_line(r.cases[0].value, 1, 40), "[1/40] gemm 511x512x513 nn bf16, L2 warm: mma over cublas: 2.000x [1.900, 2.100] faster");
+  EXPECT_EQ(finished_line(r.cases[0].value, 1, 40),
+            "[1/40] gemm 511x512x513 nn bf16, L2 warm: mma over cublas: 2.000x [1.900, 2.100] faster");
   EXPECT_EQ(finished_line(r.cases[2].value, 3, 40),
             "[3/40] gemm 64x64x64 tt bf16, L2 warm, sweep: mma over cublas: 0.976x [0.950, 1.077] even");
   EXPECT_EQ(finished_line(r.cases[3].value, 4, 40),
-            "[4/40] gemm 65x97x73 nn bf16, L2 warm: mma over cublas: no figure; mma failed: wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected");
+            "[4/40] gemm 65x97x73 nn bf16, L2 warm: mma over cublas: no figure; mma failed: wrong at (3, 4): 1.5 where "
+            "2.5 | 2.6 was expected");
 }
 
 // ---- the plot ----
@@ -296,8 +313,8 @@ std::string xml_problem(const std::string& text) {
   i += 2;
   bool any = false;
   while (i < text.size()) {
-    if (text[i] == '&' && !std::regex_search(text.begin() + static_cast<long>(i), text.end(), std::regex("^&(amp|lt|gt|quot);"),
-                                             std::regex_constants::match_continuous))
+    if (text[i] == '&' && !std::regex_search(text.begin() + static_cast<long>(i), text.end(),
+                                             std::regex("^&(amp|lt|gt|quot);"), std::regex_constants::match_continuous))
       return "bare & at " + std::to_string(i);
     if (text[i] != '<') {
       if (open.empty() && !std::isspace(static_cast<unsigned char>(text[i]))) return "text outside the root";
@@ -330,7 +347,9 @@ std::vector<std::smatch> all(const std::string& text, const std::string& pattern
   const std::regex regex(pattern);
   return {std::sregex_iterator(text.begin(), text.end(), regex), {}};
 }
-double real(const std::ssub_match& m) { return std::stod(m.str()); }
+double real(const std::ssub_match& m) {
+  return std::stod(m.str());
+}
 
 TEST(ComparePlot, IsWellFormed) {
   EXPECT_EQ(xml_problem(svg(sample_results())), "");
@@ -347,7 +366,8 @@ TEST(ComparePlot, IsWellFormed) {
 }
 TEST(ComparePlot, StandsOnItsOwn) {
   const std::string text = svg(sample_results());
-  for (const char* word : {"href", "url(", "@import", "<image", "<script", "font-face"}) EXPECT_EQ(text.find(word), std::string::npos) << word;
+  for (const char* word : {"href", "url(", "@import", "<image", "<script", "font-face"})
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
   EXPECT_NE(text.find("prefers-color-scheme: dark"), std::string::npos);
   EXPECT_EQ(all(text, "http[^\"]*").size(), 1u);  // the namespace
 }
@@ -374,7 +394,8 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(real(one[0][1]), x1);
   EXPECT_EQ(real(one[0][3]), x1);
-  const auto dots = all(text, "<circle class=\"(faster|slower|even)( sweep)?\" cx=\"([0-9.]+)\" cy=\"([0-9.]+)\" r=\"4\"/>");
+  const auto dots =
+      all(text, "<circle class=\"(faster|slower|even)( sweep)?\" cx=\"([0-9.]+)\" cy=\"([0-9.]+)\" r=\"4\"/>");
   const auto whiskers = all(text, "<path class=\"whisker (faster|slower|even)\" d=\"M([0-9.]+) ([0-9.]+)H([0-9.]+)M");
   const size_t legend = 4;
   ASSERT_EQ(dots.size(), legend + 15);
@@ -383,7 +404,8 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
   for (const bool cold : {false, true})
     for (const auto& [run, c] : r.cases)
       if (c.protocol.cold == cold && verdict(c, c.pairs[0]).kind != Verdict::Kind::none) order.push_back(&c);
-  const double width = std::stod(all(text, "<svg [^>]* width=\"([0-9]+)\"")[0][1]), height = std::stod(all(text, " height=\"([0-9]+)\"")[0][1]);
+  const double width = std::stod(all(text, "<svg [^>]* width=\"([0-9]+)\"")[0][1]),
+               height = std::stod(all(text, " height=\"([0-9]+)\"")[0][1]);
   double previous = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     const Verdict v = verdict(*order[i], order[i]->pairs[0]);
@@ -399,8 +421,11 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
     previous = real(dot[4]);
     // The label of the row stands on its height, left of everything drawn.
     bool labelled = false;
-    for (const auto& label : all(text, "x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"end\">([^<]*): mma over cublas</text>"))
-      if (real(label[2]) == real(dot[4]) + 4) labelled = label[3] == order[i]->name && real(label[1]) < x(v.ratio.low) && real(label[1]) > 6.6 * static_cast<double>(label[3].length() + 17);
+    for (const auto& label :
+         all(text, "x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"end\">([^<]*): mma over cublas</text>"))
+      if (real(label[2]) == real(dot[4]) + 4)
+        labelled = label[3] == order[i]->name && real(label[1]) < x(v.ratio.low) &&
+                   real(label[1]) > 6.6 * static_cast<double>(label[3].length() + 17);
     EXPECT_TRUE(labelled) << order[i]->name;
   }
   EXPECT_LT(previous, height);
@@ -418,7 +443,8 @@ TEST(ComparePlot, TicksDoNotOverlap) {
       for (double& t : r.cases.back().value.samples[0].round_us) t = 20 * factor;
     }
     std::vector<double> x;
-    for (const auto& tick : all(svg(r), "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>")) x.push_back(real(tick[1]));
+    for (const auto& tick : all(svg(r), "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>"))
+      x.push_back(real(tick[1]));
     std::sort(x.begin(), x.end());
     x.erase(std::unique(x.begin(), x.end()), x.end());  // above and below
     EXPECT_GE(x.size(), 3u) << spread;

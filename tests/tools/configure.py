@@ -44,6 +44,7 @@ table = [
     ("no GoogleTest", ["-DGROUT_CUDA=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"], False, True, ["no GoogleTest", "libgtest-dev"]),
     ("no Boost.Context", ["-DGROUT_CUDA=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON"], False, True,
      ["no Boost.Context", "libboost-context-dev"]),
+    ("no fmt", ["-DGROUT_CUDA=OFF", "-DGROUT_FMT_INCLUDE=OFF"], False, True, ["compare needs", "nlohmann-json3-dev libfmt-dev"]),
     ("70", ["-DCMAKE_CUDA_ARCHITECTURES=70"], True, False, ["has 70", "toolkit before 13", "accepted: 80;"]),
     ("75", ["-DCMAKE_CUDA_ARCHITECTURES=75"], True, False, ["has 75", "80 or later", "accepted: 80;"]),
     ("90", ["-DCMAKE_CUDA_ARCHITECTURES=90"], True, False, ["has 90", "use 90a"]),

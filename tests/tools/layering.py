@@ -2,6 +2,7 @@
 - an include points only down: kernels -> operations and instructions -> descriptions; kernel directories do not include
   one another; kernel headers include neither args, check, bench, show, program, the C interfaces nor sim; layout.cuh includes
   nothing of ours, and what C includes (*_c.h, c_abi.h) nothing but c_abi.h;
+  compare/ may include anything, and only tests include it;
 - layout.cuh is shorter than 400 lines, what kernels can include of common/ than 3,500 (all of it is printed);
 - conditional compilation only in numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, sim/ and, for programs, verify.cuh and c_abi.h, which
   no kernel includes; inline assembly only in ptx.cuh and ptx_sm90.cuh; no static __shared__; includes are by path from the root; headers begin with
@@ -20,7 +21,7 @@ DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh", "span.cuh"}
 OPERATIONS = {"fragment.cuh", "copy.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
               "ptx_sm90.cuh", "tensor_map.cuh", "launch.cuh"}
 C_HEADERS = {"c_abi.h", *(f"{directory}_c.h" for directory in KERNEL_DIRS)}
-PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "verify.cuh", "program.cuh", "c_abi.cuh", *C_HEADERS}
+PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "statistics.h", "verify.cuh", "program.cuh", "c_abi.cuh", *C_HEADERS}
 CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh", "common/c_abi.h"}
 COMMON_LINES, LAYOUT_LINES = 3500, 400
 
@@ -65,7 +66,7 @@ def layer_of(path):
 
 
 cases = Cases("layering")
-sources = files(*(f"{directory}/*.{end}" for directory in ("common", "common/show", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
+sources = files(*(f"{directory}/*.{end}" for directory in ("common", "common/show", "compare", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
 headers = [path for path in sources if path.endswith((".cuh", ".h"))]
 problems = []
 
@@ -80,6 +81,8 @@ for path in sources:
         own, other = path.split("/")[0], include.split("/")[0]
         if own in KERNEL_DIRS and other in KERNEL_DIRS and own != other:
             problems.append(f"{where}: kernel directories do not include one another")
+        if other == "compare" and own != "compare":
+            problems.append(f"{where}: only tests include compare/")
         if own == "common" and other in KERNEL_DIRS and path in headers:
             problems.append(f"{where}: common/ does not know the kernels")
         if is_kernel_header(path) and (name in PROGRAMS_ONLY or include.startswith(("common/sim/", "common/show/"))):

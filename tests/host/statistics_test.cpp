@@ -10,20 +10,20 @@
 namespace grout {
 namespace {
 
-TEST(CompareStatistics, Median) {
+TEST(Statistics, Median) {
   EXPECT_TRUE(std::isnan(median({})));
   EXPECT_EQ(median({3}), 3);
   EXPECT_EQ(median({5, 1, 3}), 3);
   EXPECT_EQ(median({4, 1, 100, 2}), 3);  // the mean of 2 and 4
   EXPECT_EQ(median({2, 2}), 2);
 }
-TEST(CompareStatistics, AnOutlierMovesTheRangeAndNotTheMedian) {
+TEST(Statistics, AnOutlierMovesTheRangeAndNotTheMedian) {
   const Ratio r = paired_ratio({20, 20, 20, 20, 2000}, {10, 10, 10, 10, 10});
   EXPECT_EQ(r.median, 2);
   EXPECT_EQ(r.low, 2);
   EXPECT_EQ(r.high, 200);
 }
-TEST(CompareStatistics, RatiosArePairedByRound) {
+TEST(Statistics, RatiosArePairedByRound) {
   // The quotient of the medians would be 2; round by round they are 3, 3, 1/3.
   const Ratio r = paired_ratio({30, 60, 10}, {10, 20, 30});
   EXPECT_EQ(r.median, 3);
@@ -31,14 +31,14 @@ TEST(CompareStatistics, RatiosArePairedByRound) {
   EXPECT_EQ(r.high, 3);
   EXPECT_EQ(median({30, 60, 10}) / median({10, 20, 30}), 1.5);
 }
-TEST(CompareStatistics, UnequalCountsHaveNoRatio) {
+TEST(Statistics, UnequalCountsHaveNoRatio) {
   EXPECT_THROW((void)paired_ratio({1}, {1, 2}), std::invalid_argument);
   EXPECT_THROW((void)paired_ratio({}, {}), std::invalid_argument);
 }
 
-// Each round visits all; over an even number of rounds each entry's mean place is the same, so a drift that is linear in time
-// falls on all alike.
-TEST(CompareStatistics, VisitsAreCounterbalanced) {
+// Each round visits all; over an even number of rounds each entry's mean place is the same, so a drift that is linear
+// in time falls on all alike.
+TEST(Statistics, VisitsAreCounterbalanced) {
   for (size_t entries = 1; entries <= 9; ++entries) {
     for (const int rounds : {2, 4, 10}) {
       std::vector<double> place(entries);
@@ -51,13 +51,14 @@ TEST(CompareStatistics, VisitsAreCounterbalanced) {
         EXPECT_EQ(order.front(), round % 2 ? entries - 1 : 0);
         for (const size_t i : order) place[i] += time++;
       }
-      for (size_t i = 1; i < entries; ++i) EXPECT_EQ(place[i], place[0]) << entries << " entries, " << rounds << " rounds";
+      for (size_t i = 1; i < entries; ++i)
+        EXPECT_EQ(place[i], place[0]) << entries << " entries, " << rounds << " rounds";
     }
   }
 }
-TEST(CompareStatistics, NeighboursUnderDriftKeepTheirRatio) {
-  // A is twice as fast as B; the clock slows by 1 % a visit. The median over forth-and-back rounds stays within the drift of a
-  // visit, while always visiting A first would favour it by exactly one.
+TEST(Statistics, NeighboursUnderDriftKeepTheirRatio) {
+  // A is twice as fast as B; the clock slows by 1 % a visit. The median over forth-and-back rounds stays within the
+  // drift of a visit, while always visiting A first would favour it by exactly one.
   std::vector<double> a, b, always_first_a, always_first_b;
   double slow = 1;
   for (int round = 0; round < 8; ++round)
@@ -73,7 +74,7 @@ TEST(CompareStatistics, NeighboursUnderDriftKeepTheirRatio) {
   }
   EXPECT_NEAR(paired_ratio(always_first_b, always_first_a).median, 2 * 1.01, 1e-12);
 }
-TEST(CompareStatistics, NoiseKeepsTheRatioWithinItsRange) {
+TEST(Statistics, NoiseKeepsTheRatioWithinItsRange) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> noise(0.98, 1.02);
   for (int repeat = 0; repeat < 200; ++repeat) {
@@ -87,7 +88,7 @@ TEST(CompareStatistics, NoiseKeepsTheRatioWithinItsRange) {
   }
 }
 
-TEST(CompareStatistics, Waves) {
+TEST(Statistics, Waves) {
   EXPECT_EQ(waves(561, 132).waves, 4.25);
   EXPECT_EQ(waves(561, 132).last_fill, 33. / 132);
   EXPECT_EQ(waves(132, 132).waves, 1);
@@ -108,13 +109,13 @@ Kind kind(std::vector<double> base, std::vector<double> candidate) {
   k.samples[0].round_us = std::move(base), k.samples[1].round_us = std::move(candidate);
   return c::verdict(k, k.pairs[0]).kind;
 }
-TEST(CompareVerdict, TheWholeRangeDecides) {
+TEST(Verdict, TheWholeRangeDecides) {
   EXPECT_EQ(kind({20, 20, 20, 11}, {10, 10, 10, 10}), Kind::faster);
   EXPECT_EQ(kind({20, 20, 20, 10}, {10, 10, 10, 10}), Kind::even);  // one round at 1
   EXPECT_EQ(kind({20, 20, 20, 9}, {10, 10, 10, 10}), Kind::even);
   EXPECT_EQ(kind({5, 5, 5, 9}, {10, 10, 10, 10}), Kind::slower);
 }
-TEST(CompareVerdict, NoFigureNoVerdict) {
+TEST(Verdict, NoFigureNoVerdict) {
   c::Case k = c::sample_case();
   EXPECT_EQ(c::validated_pairs(k, k.pairs[0]), 4);
   EXPECT_EQ(c::verdict(k, {"cublas", "nobody"}).kind, Kind::none);
