@@ -16,7 +16,7 @@ from report import Cases
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERNEL_DIRS = ("copy", "gemm", "attention", "tmem")
 DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh", "span.cuh"}
-OPERATIONS = {"fragment.cuh", "copy.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
+OPERATIONS = {"fragment.cuh", "copy.cuh", "batch.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
               "ptx_sm90.cuh", "tensor_map.cuh", "launch.cuh"}
 PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "verify.cuh", "program.cuh"}
 CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh"}
