@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ namespace grout {
 struct CropProgram {
   std::string kernel;  // its name for --kernel and in the last line
   std::string summary;
-  Status (*crop)(const CropArguments&, cudaStream_t, CropPath*);
+  std::function<Status(const CropArguments&, cudaStream_t, CropPath*)> crop;
   int simulated_capability = 90;  // what the simulated device reports: 10 * major + minor
   bool transposes = false;        // the destination is the transpose of the rectangle
+  std::function<void(Args&)> options = [](Args&) {};  // takes options of its own
+  std::function<void()> print = [] {};                // prints lines after the first crop
 };
 
 // Times a copy into `to` beside cudaMemcpy of as many bytes, prints both, gives its microseconds. GPU.
@@ -79,6 +82,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
   const auto type = args.choice<ElementType>(
       "type", "of the elements", {{"bf16", ElementType::bf16}, {"f16", ElementType::f16}, {"f32", ElementType::f32}},
       ElementType::bf16);
+  program.options(args);
   const CommonOptions options = common_options(args, {{"auto", program.kernel}, {program.kernel, program.kernel}});
   if (ld < cols)
     args.refuse("--ld is " + std::to_string(ld) + ": at least the " + std::to_string(cols) +
@@ -128,6 +132,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);
   }
+  program.print();
   HostMatrix got = before;
   to.download(got.bytes.data());
   const double once_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
