@@ -93,6 +93,8 @@ ElementType type_named(const std::string& name) {
 
 // ---- crops ----
 
+constexpr int kWorkers = 256;  // of the batched copy
+
 struct Kernel {
   const char* name;
   Status (*crop)(const CropArguments&, cudaStream_t);
@@ -133,12 +135,12 @@ Policy crop_policy(const std::string& name, const Case& c, const Settings* force
   Expected e = {g.source, g.source_rows, g.source_cols, pitch, 1, origin, g.destination, rows, cols, cols};
   const int size = static_cast<int>(element_bytes(type));
   if (name.starts_with("batch ")) {
-    const int batch = std::stoi(forced != nullptr ? setting(*forced, "batch") : name.substr(6));
+    const int batch = std::stoi(forced != nullptr ? setting(*forced, "max_copy_batch") : name.substr(6));
     BatchReport report;
-    require(crop_batched(g, batch, kDefaultBatchWorkers, nullptr, &report));
-    Policy p = copy_policy(name, e, size, [g, batch](cudaStream_t stream) { return crop_batched(g, batch, kDefaultBatchWorkers, stream, nullptr); });
-    p.sample.requested = {{"max_copy_batch", text(batch)}, {"workers", text(kDefaultBatchWorkers)}};
-    p.sample.realised = {{"batch", text(report.realised)}, {"transformed", text(report.transformed)}, {"workers", text(kDefaultBatchWorkers)}};
+    require(crop_batched(g, batch, kWorkers, nullptr, &report));
+    Policy p = copy_policy(name, e, size, [g, batch](cudaStream_t stream) { return crop_batched(g, batch, kWorkers, stream, nullptr); });
+    p.sample.requested = {{"max_copy_batch", text(batch)}, {"workers", text(kWorkers)}};
+    p.sample.realised = {{"max_copy_batch", text(batch)}, {"batch", text(report.realised)}, {"transformed", text(report.transformed)}, {"workers", text(kWorkers)}};
     return p;
   }
   for (const Kernel& kernel : kKernels) {

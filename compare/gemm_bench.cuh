@@ -211,13 +211,14 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   // The lesson's kernel; only the batch of its copies differs from one to the other.
   void batched(Policy& p, const std::string& batch, const Settings* forced) {
     GemmBatchedPolicy policy;
-    policy.max_copy_batch = std::stoi(forced != nullptr ? setting(*forced, "batch") : batch);
-    GemmBatchedChoice choice;
+    policy.max_copy_batch = std::stoi(forced != nullptr ? setting(*forced, "max_copy_batch") : batch);
+    GemmBatchedReport report;
     const GemmArguments g = compact()->arguments();
-    require(gemm_batched(g, policy, nullptr, &choice));
+    require(gemm_batched(g, policy, nullptr, &report));
     p.sample.requested = {{"tile", "64x64x32"}, {"max_copy_batch", batch}};
-    p.sample.realised = {{"tile", tile_text(choice.gemm)}, {"batch", std::to_string(choice.batch)}, {"transformed", std::to_string(choice.transformed)}};
-    p.sample.tiles = choice.gemm.tiles, p.sample.resident = choice.gemm.resident;
+    p.sample.realised = {{"tile", tile_text(report.choice)}, {"max_copy_batch", batch}, {"batch of A", std::to_string(report.a.realised)},
+                         {"batch of B", std::to_string(report.b.realised)}, {"transformed", std::to_string(report.transformed())}};
+    p.sample.tiles = report.choice.tiles, p.sample.resident = report.choice.resident;
     p.run = [g, policy, self = shared_from_this()](cudaStream_t stream) { require(gemm_batched(g, policy, stream)); };
     output(p, *compact());
   }
