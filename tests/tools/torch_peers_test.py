@@ -1,6 +1,7 @@
 """torch_peers_test.py BUILD COMPILER: the statistics and the order of torch_peers.py, with synthetic times and outputs; that no
 wrong output has a figure; then the program itself: without PyTorch, where there is PyTorch on the simulated device, and where there
 is a GPU too on that."""
+import contextlib
 import json
 import os
 import subprocess
@@ -187,6 +188,66 @@ bench = Bench({"ours": lambda i: 5, "theirs": lambda i: 300}, wrong_from={"ours"
 case = bench.compare(peers.SWEEP)
 cases.check("a graph whose output is wrong", None if peers.failure_of(case) and case["policies"][0]["validated"] == 1 and
             bench.log[-1] == "check ours" and bench.log[-2] == "capture 20" else f"{case} {bench.log[-5:]}")
+
+
+# --- The GPU's clock, on a device that only notes what it is asked -----------------------------------------------------------------
+
+class Noted:
+    """What GpuClock uses of PyTorch. A run takes 250 us of the device's time, a flush 40."""
+
+    def __init__(self):
+        self.log, self.now, self.cuda, self.uint8 = [], 0.0, self, "uint8"
+
+    def Event(self, enable_timing):
+        return NotedEvent(self) if enable_timing else None
+
+    def synchronize(self):
+        self.log.append("synchronize")
+
+    def get_device_properties(self, _):
+        return type("Properties", (), {"L2_cache_size": 50})
+
+    def empty(self, size, dtype, device):
+        self.log.append(f"empty {size} {dtype} {device}")
+        return type("Buffer", (), {"zero_": lambda _: self.spend("flush", 40)})()
+
+    def spend(self, what, us):
+        self.log.append(what)
+        self.now += us
+
+    def CUDAGraph(self):
+        return type("Graph", (), {"replay": lambda _: self.spend("replay", 1000)})()
+
+    def graph(self, _):
+        return contextlib.nullcontext()
+
+
+class NotedEvent:
+    def __init__(self, device):
+        self.device = device
+
+    def record(self):
+        self.device.log.append("event")
+        self.time = self.device.now
+
+    def elapsed_time(self, end):
+        return (end.time - self.time) * 1e-3
+
+
+noted = Noted()
+clock = peers.GpuClock(noted)
+us, wall = clock.batch(lambda: noted.spend("run", 250), 3, False)
+equal("warm: events around the batch", (round(us, 6), wall > 0, noted.log), (250, True, ["synchronize", "event", "run", "run", "run", "event",
+                                                                                        "synchronize"]))
+noted.log.clear()
+us, wall = clock.batch(lambda: noted.spend("run", 250), 2, True)
+equal("cold: each run between its own events, the flush before them, of twice L2; then one call by the host's clock",
+      (round(us, 6), wall > 0, noted.log),
+      (250, True, ["synchronize", "empty 100 uint8 cuda", "flush", "event", "run", "event", "flush", "event", "run", "event", "synchronize",
+                   "flush", "synchronize", "run", "synchronize"]))
+noted.log.clear()
+clock.captured(lambda: noted.spend("run", 250), 3)()
+equal("a graph", noted.log, ["run", "run", "run", "replay"])
 
 
 # --- The program -------------------------------------------------------------------------------------------------------------
