@@ -69,8 +69,8 @@ def check_replacement():
     """A build that finds no history: configured, built and linked as ever, and says why at run time."""
     folder = tempfile.mkdtemp()
     try:
-        done = run(options.cmake, "-S", root, "-B", folder, "-DGROUT_CUDA=OFF", "-DBUILD_TESTING=OFF", f"-DGROUT_GIT={shutil.which('false')}",
-                   f"-DCMAKE_CXX_COMPILER={options.compiler}")
+        done = run(options.cmake, "-S", root, "-B", folder, "-DGROUT_CUDA=OFF", "-DBUILD_TESTING=OFF",
+                   f"-DGROUT_GIT={shutil.which('false')}", f"-DCMAKE_CXX_COMPILER={options.compiler}")
         said = re.search(r"pinned revision (\w+) is not here: git has no such commit", done.stdout)
         if done.returncode or not said:
             return f"the configuration: {done.stdout[-800:]}"

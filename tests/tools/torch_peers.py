@@ -366,8 +366,8 @@ def gemm_case(machine, layout, m, n, k):
         touched = int((output.bits[:GUARD] != -1).sum() + (output.bits[-GUARD:] != -1).sum())
         return f"{touched} elements around the output changed" if touched else ""
 
-    g = machine.gemm.arguments(m=m, n=n, k=k, trans_a=int(layout[0] == "t"), trans_b=int(layout[1] == "t"), a=a.data_ptr(), b=b.data_ptr(),
-                               d=output.matrix.data_ptr(), lda=max(a.stride()), ldb=max(b.stride()), ldc=n)
+    g = machine.gemm.arguments(m=m, n=n, k=k, trans_a=int(layout[0] == "t"), trans_b=int(layout[1] == "t"),
+                               a=a.data_ptr(), b=b.data_ptr(), d=output.matrix.data_ptr(), lda=max(a.stride()), ldb=max(b.stride()), ldc=n)
     code, message, needed = machine.gemm.workspace_bytes(g)
     workspace = torch.empty(needed, dtype=torch.uint8, device=machine.device)
     if code == grout_c.OK and needed:
@@ -379,8 +379,8 @@ def gemm_case(machine, layout, m, n, k):
     ours = machine.bound(machine.gemm.run, [ctypes.byref(g)], [None])
     case = {"suite": "gemm", "name": gemm_name(layout, m, n, k), "flops": 2 * m * n * k, "bytes": 2 * (m * k + k * n + m * n)}
     return case, [Policy("grout", "policy", {"kernel": "auto", "bounds": "auto"}, ours, output.poison, check, choice.as_text()),
-                  Policy("torch", "peer", {"call": "torch.mm(out=)"}, lambda: torch.mm(a, b, out=output.matrix), output.poison, check,
-                         {"torch": torch.__version__})]
+                  Policy("torch", "peer", {"call": "torch.mm(out=)", "split sums": "added in fp32"},
+                         lambda: torch.mm(a, b, out=output.matrix), output.poison, check, {"torch": torch.__version__})]
 
 
 # Aligned rows, and the same one element shorter or longer.
@@ -447,8 +447,9 @@ def main():
             break
     if options.json:
         device = torch.cuda.get_device_name(0) if gpu else "the simulated device and the CPU"
+        versions = {"torch": torch.__version__, "cuda": torch.version.cuda}
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"cases": cases, "device": device, "versions": {"torch": torch.__version__, "cuda": torch.version.cuda}}, file, indent=1)
+            json.dump({"cases": cases, "device": device, "versions": versions}, file, indent=1)
             file.write("\n")
     if failure:
         print(failure, file=sys.stderr)

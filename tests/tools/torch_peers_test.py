@@ -141,11 +141,13 @@ for name in ("ours", "theirs"):
     counts = [int(entry.split()[1]) for entry in bench.log[2:first] if entry.startswith(name)]
     spent[name] = sum(count * bench.times[name](i) for i, count in enumerate(counts, 1)) * 1e-3
 cases.check("both are validated before anything is timed, each warms up for 200 ms at least",
-            None if bench.log[:2] == ["check ours", "check theirs"] and all(ms >= 200 for ms in spent.values()) else f"{bench.log[:9]} {spent}")
-line = peers.lines_of(case)[0]
-cases.check("the line of a policy", None if line == "gemm 2x2x2  ours: 100.00 us (wall 103.00)  0.0 TFLOP/s  2.000x [2.000, 2.000] of theirs  "
-            "L2 warm, headline, 4 rounds, path one" else line)
-cases.check("the line of a copy has bytes", None if "0 GB/s" in peers.lines_of({**case, "flops": 0})[1] else peers.lines_of({**case, "flops": 0})[1])
+            None if bench.log[:2] == ["check ours", "check theirs"] and all(ms >= 200 for ms in spent.values())
+            else f"{bench.log[:9]} {spent}")
+equal("the lines of a case", peers.lines_of({**case, "flops": 3e9}),
+      ["gemm 2x2x2  ours: 100.00 us (wall 103.00)  30.0 TFLOP/s  2.000x [2.000, 2.000] of theirs  L2 warm, headline, 4 rounds, path one",
+       "gemm 2x2x2  theirs: 200.00 us (wall 203.00)  15.0 TFLOP/s  L2 warm, headline, 4 rounds"])
+cases.check("the line of a copy has bytes", None if "us (wall 203.00)  150 GB/s" in peers.lines_of({**case, "flops": 0, "bytes": 3e7})[1]
+            else str(peers.lines_of({**case, "flops": 0, "bytes": 3e7})))
 
 # Clocks that fall: every batch takes a thousandth longer than the one before it, whosever it is.
 drift = [0]
@@ -165,13 +167,15 @@ cases.check("a drift cancels between rounds of either order", None if abs(ratio[
 bench = Bench({"ours": None, "theirs": lambda i: 300})
 bench.times["ours"] = lambda i: 100 if "capture 20" in bench.log else 5
 case = bench.compare(peers.SWEEP)
-equal("short runs: graphs of 20, times of one run", [(p["graph"], p["round_us"]) for p in case["policies"]], [(20, [5] * 3), (0, [300] * 3)])
+equal("short runs: graphs of 20, times of one run", [(p["graph"], p["round_us"]) for p in case["policies"]],
+      [(20, [5] * 3), (0, [300] * 3)])
 equal("the graph's output is validated too", [p["validated"] for p in case["policies"]], [5, 4])
 equal("batches of 5 ms, of graphs", [e for e in bench.log if e.startswith("ours")][-3:], ["ours 50"] * 3)
 bench = Bench({"ours": lambda i: 5, "theirs": lambda i: 6})
 case = bench.compare(peers.Protocol(**{**vars(peers.SWEEP), "cold": True}))
 equal("cold: no graphs", ([p["graph"] for p in case["policies"]], "capture 20" in bench.log, case["mode"]), ([0, 0], False, "cold"))
-cases.check("cold: every batch", None if all(e.endswith("cold") for e in bench.log if not e.startswith("check")) else str(bench.log[:9]))
+cases.check("cold: every batch", None if all(e.endswith("cold") for e in bench.log if not e.startswith("check"))
+            else str(bench.log[:9]))
 case = Bench({"ours": lambda i: 5, "theirs": lambda i: 6}, graphs=False).compare(peers.SWEEP)
 equal("no graphs where there are none", [p["graph"] for p in case["policies"]], [0, 0])
 
@@ -237,14 +241,14 @@ class NotedEvent:
 noted = Noted()
 clock = peers.GpuClock(noted)
 us, wall = clock.batch(lambda: noted.spend("run", 250), 3, False)
-equal("warm: events around the batch", (round(us, 6), wall > 0, noted.log), (250, True, ["synchronize", "event", "run", "run", "run", "event",
-                                                                                        "synchronize"]))
+equal("warm: events around the batch", (round(us, 6), wall > 0, noted.log),
+      (250, True, ["synchronize", "event", "run", "run", "run", "event", "synchronize"]))
 noted.log.clear()
 us, wall = clock.batch(lambda: noted.spend("run", 250), 2, True)
 equal("cold: each run between its own events, the flush before them, of twice L2; then one call by the host's clock",
       (round(us, 6), wall > 0, noted.log),
-      (250, True, ["synchronize", "empty 100 uint8 cuda", "flush", "event", "run", "event", "flush", "event", "run", "event", "synchronize",
-                   "flush", "synchronize", "run", "synchronize"]))
+      (250, True, ["synchronize", "empty 100 uint8 cuda", "flush", "event", "run", "event", "flush", "event", "run", "event",
+                   "synchronize", "flush", "synchronize", "run", "synchronize"]))
 noted.log.clear()
 clock.captured(lambda: noted.spend("run", 250), 3)()
 equal("a graph", noted.log, ["run", "run", "run", "replay"])
@@ -262,8 +266,8 @@ with tempfile.TemporaryDirectory() as folder:
     with open(os.path.join(folder, "torch.py"), "w", encoding="utf-8") as file:
         file.write('raise ImportError("none of that name")\n')
     code, output = run(build, environment={"PYTHONPATH": folder})
-    cases.check("without PyTorch: 77, and what to do", None if code == 77 and "PyTorch is not installed" in output and "pip install torch" in output
-                and len(output.splitlines()) == 1 else f"{code} {output}")
+    right = code == 77 and len(output.splitlines()) == 1 and "PyTorch is not installed" in output and "pip install torch" in output
+    cases.check("without PyTorch: 77, and what to do", None if right else f"{code} {output}")
 
     for device in ("sim", "gpu"):
         record = os.path.join(folder, f"{device}.json")
