@@ -270,4 +270,10 @@ GROUT_DEVICE int opaque(int value) {
   return value;
 }
 
+// bar.warp.sync (9.7.13.3) of the lanes that are here together: what a thread loads above is issued before what it stores
+// below. Left alone, the assembler moves stores that cannot alias between loads, and each then waits for its own. Any thread;
+// costs a vote, synchronises nothing that a caller may rely on, and is nothing on the simulated device, which keeps the order
+// of the source.
+GROUT_DEVICE void keep_order() { GROUT_INSTRUCTION(, __syncwarp(__activemask());) }
+
 }  // namespace grout::ptx

@@ -62,7 +62,8 @@ struct Sample {
   double wall_us() const { return median(round_wall_us); }
 };
 
-// Two samples of a case, by name; the ratio is base / candidate.
+// Two samples of a case, by name; the ratio is base / candidate of their times, or, where their FLOPs differ, candidate / base of
+// their rates.
 struct Pair {
   std::string base, candidate;
   bool operator==(const Pair&) const = default;
@@ -109,7 +110,11 @@ inline constexpr const char* verdict_names[] = {"faster", "slower", "even", "no 
 inline Verdict verdict(const Case& c, const Pair& pair) {
   const Sample *base = c.find(pair.base), *candidate = c.find(pair.candidate);
   if (base == nullptr || candidate == nullptr || !base->has_figure() || !candidate->has_figure()) return {};
-  const Ratio r = paired_ratio(base->round_us, candidate->round_us);
+  Ratio r = paired_ratio(base->round_us, candidate->round_us);
+  if (base->flops > 0 && candidate->flops > 0 && base->flops != candidate->flops) {  // different work: the rates compare
+    const double more = candidate->flops / base->flops;
+    r = {r.median * more, r.low * more, r.high * more};
+  }
   return {r.low > 1 ? Verdict::Kind::faster : r.high < 1 ? Verdict::Kind::slower : Verdict::Kind::even, r};
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,23 +17,24 @@ namespace grout {
 struct CropProgram {
   std::string kernel;  // its name for --kernel and in the last line
   std::string summary;
-  Status (*crop)(const CropArguments&, cudaStream_t, CropPath*);
+  std::function<Status(const CropArguments&, cudaStream_t, CropPath*)> crop;
   int simulated_capability = 90;  // what the simulated device reports: 10 * major + minor
   bool transposes = false;        // the destination is the transpose of the rectangle
+  std::function<void(Args&)> options = [](Args&) {};  // takes options of its own
+  std::function<void()> print = [] {};                // prints lines after the first crop
 };
 
 // Times a copy into `to` beside cudaMemcpy of as many bytes, prints both, gives its microseconds. GPU.
 inline double time_beside_memcpy(const BenchEntry& copy, const DeviceBuffer& to) {
-  BenchOptions quick = BenchOptions::quick();
-  quick.cold = false;
   const size_t bytes = to.size();
   DeviceBuffer plain(bytes);
-  const std::vector<Timing> timings = Bench(quick).compare(
+  const std::vector<Timing> timings = Bench(BenchOptions::quick(false)).compare(
       {{"cudaMemcpy",
         [&](cudaStream_t s) {
           require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
         }},
        copy});
+  require_figures(timings);
   for (const Timing& t : timings)
     std::printf("%-10s %.2f us, %.1f GB/s, twice the bytes of the destination; %.3fx [%.3f, %.3f] of cudaMemcpy, L2 warm\n",
                 t.name.c_str(), t.us, 2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low,
@@ -80,6 +82,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
   const auto type = args.choice<ElementType>(
       "type", "of the elements", {{"bf16", ElementType::bf16}, {"f16", ElementType::f16}, {"f32", ElementType::f32}},
       ElementType::bf16);
+  program.options(args);
   const CommonOptions options = common_options(args, {{"auto", program.kernel}, {program.kernel, program.kernel}});
   if (ld < cols)
     args.refuse("--ld is " + std::to_string(ld) + ": at least the " + std::to_string(cols) +
@@ -129,6 +132,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
     std::fprintf(stderr, "%s\n", status.message.c_str());
     return exit_code(status);
   }
+  program.print();
   HostMatrix got = before;
   to.download(got.bytes.data());
   const double once_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();

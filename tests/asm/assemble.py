@@ -6,6 +6,8 @@ SOURCE instantiates one kernel and states what its assembly must be, in comments
     // expect: LDSM, HMMA.16816  instructions that every instantiation must hold: the name, and modifiers in order,
     //                           so LDGSTS.E.128 matches LDGSTS.E.BYPASS.LTC128B.128
     // forbid: DFMA              instructions that none may hold; LDL and STL (local memory) always
+    // order PART: LDG x4, STS x4    of instantiations whose symbols match PART, a regular expression without blanks: their
+    //                           LDG and STS, from first to last, are four LDG, then four STS, and no others; one must match
     // targets: sm_90a           instead of the list below; of a program, only what it has for these
     // since: sm_90              instructions are expected from this architecture on; before it the kernel only traps
 It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the
@@ -22,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(root, "tests", "tools"))
 from report import Cases
+from listing import instructions_of, order_problems, total
 
 TARGETS = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "sm_121a"]
 NO_DISASSEMBLER = "no cuobjdump and nvdisasm here (./run toolkit fetches them)"
@@ -60,6 +63,10 @@ kernel, limit = kernel[0], int(registers[0])
 expected, forbidden = stated("expect"), ["LDL", "STL", *stated("forbid")]
 
 
+orders = re.findall(r"^// order (\S+):[ \t]*(.+?)[ \t]*$", open(options.source, encoding="utf-8").read(), re.M)
+ordered = set()  # the parts that matched an instantiation
+
+
 def architecture(target):
     return int(re.match(r"sm_(\d+)", target).group(1))
 
@@ -82,36 +89,20 @@ def resource_problems(usage):
     return problems
 
 
-def instructions_of(listing):
-    """{symbol: {instruction: how often}} of a disassembly."""
-    found, current = {}, None
-    for line in listing.splitlines():
-        head = re.match(r"\s*Function : (\S+)", line)
-        if head:
-            current = found.setdefault(head.group(1), {})
-        # "/*0a10*/   @!P0 LDGSTS.E.BYPASS.128 [R3], ..." - a predicate may stand before the name.
-        body = re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", line)
-        if body and current is not None:
-            current[body.group(1)] = current.get(body.group(1), 0) + 1
-    return found
+def instruction_problems(symbol, instructions):
+    problems = [f"no {wanted}" for wanted in expected if not total(instructions, wanted)]
+    problems += [f"{total(instructions, bad)} x {bad}" for bad in forbidden if total(instructions, bad)]
+    for part, order in orders:
+        if re.search(part, symbol):
+            ordered.add(part)
+            problems += order_problems(instructions, order)
+    return problems
 
 
-def total(counts, wanted):
-    def matches(instruction):
-        modifiers = iter(instruction.split("."))
-        return instruction.split(".")[0] == wanted.split(".")[0] and all(part in modifiers for part in wanted.split("."))
-    return sum(times for instruction, times in counts.items() if matches(instruction))
-
-
-def instruction_problems(counts):
-    problems = [f"no {wanted}" for wanted in expected if not total(counts, wanted)]
-    return problems + [f"{total(counts, bad)} x {bad}" for bad in forbidden if total(counts, bad)]
-
-
-def summary(usage, counts):
+def summary(usage, instructions):
     text = f"{usage['registers']} registers"
-    if counts:
-        text += "".join(f", {total(counts, wanted)} {wanted}" for wanted in expected)
+    if instructions:
+        text += "".join(f", {total(instructions, wanted)} {wanted}" for wanted in expected)
     return text
 
 
@@ -145,11 +136,12 @@ def assemble(target):
     return target, usages, output, instructions_of(listing)
 
 
-def check(target, symbol, usage, counts):
+def check(target, symbol, usage, instructions):
     if architecture(target) < since:
-        counts = None
-    cases.check(f"{target} {demangled(symbol)}: {summary(usage, counts)}",
-                "; ".join(resource_problems(usage) + (instruction_problems(counts) if counts is not None else [])))
+        instructions = None
+    problems = instruction_problems(symbol, instructions) if instructions is not None else []
+    cases.check(f"{target} {demangled(symbol)}: {summary(usage, instructions)}",
+                "; ".join(resource_problems(usage) + problems))
 
 
 def check_targets():
@@ -158,15 +150,18 @@ def check_targets():
         return
     disassembled = tool("cuobjdump") and tool("nvdisasm")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for target, usages, output, counts in pool.map(assemble, targets):
+        for target, usages, output, listed in pool.map(assemble, targets):
             if usages is None:
                 cases.check(f"{target} assembles", output)
             elif not usages:
                 cases.check(f"{target} assembles", f"{options.source} instantiates no kernel named {kernel}")
             for symbol, usage in (usages or {}).items():
-                check(target, symbol, usage, counts.get(symbol, {}) if disassembled else None)
+                check(target, symbol, usage, listed.get(symbol, []) if disassembled else None)
     if not disassembled:
         cases.skip("instructions", NO_DISASSEMBLER)
+        return
+    for part in sorted({part for part, _ in orders} - ordered):
+        cases.check(f"order {part}", "matches no instantiation")
 
 
 def check_program():
@@ -184,8 +179,8 @@ def check_program():
         return [(parts[i], parts[i + 1]) for i in range(1, len(parts), 2)]
     listed = {}
     for arch, text in by_arch(listing):
-        for symbol, counts in instructions_of(text).items():
-            listed[arch, symbol] = counts
+        for symbol, instructions in instructions_of(text).items():
+            listed[arch, symbol] = instructions
     found = {}
     for arch, text in by_arch(usage_text):
         for symbol, line in re.findall(r"Function (\S+):\s*\n\s*(REG:.*)", text):
@@ -193,7 +188,7 @@ def check_program():
             found[arch, symbol] = {"registers": numbers["REG"], "stack": numbers["STACK"], "spill": numbers.get("LOCAL", 0)}
     for (arch, symbol), usage in found.items():
         if kernel in symbol and architecture(arch) in map(architecture, targets):
-            check(arch, symbol, usage, listed.get((arch, symbol), {}))
+            check(arch, symbol, usage, listed.get((arch, symbol), []))
     if not cases.cases:
         cases.check("instantiations", f"{options.program} has no kernel named {kernel}")
 

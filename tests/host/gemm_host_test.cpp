@@ -73,10 +73,13 @@ TEST(GemmCheck, Extents) {
 }
 
 TEST(GemmCheck, Types) {
-  expect_refused([](Problem& p) { p.g.type = ElementType::f32; }, {"f32", "bf16", "f16"});
+  expect_refused([](Problem& p) { p.g.type = ElementType::f32, p.g.kernel = GemmKernel::mma; }, {"mma", "f32", "simt"});
+  for (const ElementType type : {ElementType::bf16, ElementType::f16})
+    expect_refused([=](Problem& p) { p.g.type = type, p.g.kernel = GemmKernel::simt; }, {"simt", element_name(type), "mma"});
   for (const ElementType out : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
     expect_accepted([=](Problem& p) { p.g.out = out; });
     expect_accepted([=](Problem& p) { p.g.out = out, p.g.type = ElementType::f16; });
+    expect_accepted([=](Problem& p) { p.g.out = out, p.g.type = ElementType::f32; });
   }
 }
 

@@ -15,6 +15,7 @@ GemmArguments arguments(const GemmCall& x) {
   g.bounds = x.bounds == CallBounds::automatic ? GemmBounds::automatic
              : x.bounds == CallBounds::checked ? GemmBounds::checked
                                                : GemmBounds::none;
+  g.kernel = static_cast<GemmKernel>(x.kernel);
   g.workspace = x.workspace, g.workspace_bytes = x.workspace_bytes;
   return g;
 }
@@ -22,12 +23,20 @@ GemmArguments arguments(const GemmCall& x) {
 
 size_t workspace_bytes(const GemmCall& x) { return gemm_workspace_bytes(arguments(x)); }
 
-Status run_gemm(const GemmCall& x, cudaStream_t stream, GemmChosen* chosen) {
+Status run_gemm(const GemmCall& x, cudaStream_t stream, GemmChosen* chosen, const GemmChosen* forced) {
   const GemmArguments g = arguments(x);
-  if (chosen == nullptr) return gemm(g, stream);
+  GemmChoice earlier;
+  if (forced != nullptr) {
+    earlier.kernel = forced->kernel.c_str();
+    earlier.tile_m = forced->tile_m, earlier.tile_n = forced->tile_n, earlier.tile_k = forced->tile_k;
+    for (const GemmPath path : {GemmPath::aligned, GemmPath::bounded, GemmPath::realign, GemmPath::repack})
+      if (forced->path == gemm_path_name(path)) earlier.path = path;
+  }
+  if (chosen == nullptr) return gemm(g, stream, nullptr, forced == nullptr ? nullptr : &earlier);
   GemmChoice choice;
-  Status status = gemm(g, stream, &choice);
-  *chosen = {choice.kernel, gemm_path_name(choice.path), choice.tile_m, choice.tile_n, choice.tiles};
+  Status status = gemm(g, stream, &choice, forced == nullptr ? nullptr : &earlier);
+  *chosen = {choice.kernel, gemm_path_name(choice.path), choice.tile_m, choice.tile_n, choice.tile_k, choice.tiles,
+             choice.resident};
   return status;
 }
 
@@ -45,6 +54,15 @@ std::vector<ReachableKernel> reachable_gemm_kernels() {
   std::vector<ReachableKernel> all;
   append<bf16>(all);
   append<f16>(all);
+  for (const bool trans_a : {false, true})
+    for (const bool trans_b : {false, true})
+      for (const auto& v : detail::gemm_simt_variants(trans_a, trans_b)) {
+        const auto add = [&](void (*kernel)(GemmSimtParameters), const char* loads) {
+          all.push_back({reinterpret_cast<const void*>(kernel), ElementType::f32, trans_a, trans_b, loads, v.tile_m, v.tile_n});
+        };
+        add(v.kernel, "elements");
+        if (v.vectors_kernel != v.kernel) add(v.vectors_kernel, "vectors");
+      }
   all.push_back({reinterpret_cast<const void*>(&repack_kernel<2>), ElementType::bf16, false, false, "repack", 325, 325});
   return all;
 }

@@ -11,6 +11,7 @@
 namespace grout::test {
 
 enum class CallBounds { automatic, checked, none };
+enum class CallKernel { automatic, mma, simt };
 
 struct GemmCall {
   int64_t m = 0, n = 0, k = 0;
@@ -22,6 +23,7 @@ struct GemmCall {
   float alpha = 1, beta = 0;
   int64_t batch = 1, batch_a = 0, batch_b = 0, batch_c = 0, batch_d = 0;
   CallBounds bounds = CallBounds::automatic;
+  CallKernel kernel = CallKernel::automatic;
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 };
@@ -29,12 +31,12 @@ struct GemmCall {
 // What the entry chose; "none" where it launched nothing.
 struct GemmChosen {
   std::string kernel = "none", path;
-  int tile_m = 0, tile_n = 0;
-  int64_t tiles = 0;
+  int tile_m = 0, tile_n = 0, tile_k = 0;
+  int64_t tiles = 0, resident = 0;
 };
 
-// gemm() itself.
-Status run_gemm(const GemmCall& call, cudaStream_t stream, GemmChosen* chosen = nullptr);
+// gemm() itself. `forced`: kernel, path and tile of an earlier choice.
+Status run_gemm(const GemmCall& call, cudaStream_t stream, GemmChosen* chosen = nullptr, const GemmChosen* forced = nullptr);
 
 size_t workspace_bytes(const GemmCall& call);
 
@@ -43,7 +45,9 @@ struct ReachableKernel {
   const void* address;
   ElementType type;
   bool trans_a, trans_b;
-  std::string path;  // repack: the kernel that copies misaligned operands first, in any layout
+  // repack: the kernel that copies misaligned operands first, in any layout. Of f32: elements or vectors, how operands are
+  // loaded that are contiguous along m or n.
+  std::string path;
   int tile_m, tile_n;
 };
 std::vector<ReachableKernel> reachable_gemm_kernels();

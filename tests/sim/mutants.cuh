@@ -4,6 +4,7 @@
 // All take the same arguments: in (one word a thread, in[i] = 1000 + i) and out (one word a thread).
 #pragma once
 
+#include "common/batch.cuh"
 #include "common/launch.cuh"
 #include "common/ptx.cuh"
 
@@ -36,6 +37,17 @@ template <bool Bug> __global__ void missing_barrier_before_reuse(const uint32_t*
     if constexpr (!Bug) __syncthreads();
   }
   out[global_thread()] = sum;
+}
+
+// Warp 0 copies, four elements of each lane at a time, and says nothing when it is done.
+template <bool Bug> __global__ void missing_barrier_after_batched_copy(const uint32_t* in, uint32_t* out) {
+  using Tile = SharedTile<uint32_t, decltype(row_major(shape(4_c, 32_c)))>;
+  auto& tile = dynamic_shared<Tile>();
+  if (threadIdx.x < 32)
+    copy_batched(BatchedCopyPlan<Tile, 32, 4>{}, tile, view(in, layout(shape(4_c, 32_c), stride(32_c, 1_c))), {0, 0},
+                 static_cast<int>(threadIdx.x));
+  if constexpr (!Bug) __syncthreads();
+  out[threadIdx.x] = tile.data[mirror(threadIdx.x)];
 }
 
 // The shuffle makes the lanes meet, but orders no memory.

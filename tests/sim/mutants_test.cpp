@@ -118,6 +118,7 @@ const Mutant kMutants[] = {
     {MUTANT(missing_barrier_before_read), kOutput | kThread, "", 128, 2, 128, mirrored},
     {MUTANT(missing_barrier_before_reuse), kOutput | kThread, "", 128, 1, 128,
      [](unsigned i, unsigned block, unsigned threads) { return 3 * mirrored(i, block, threads) + 3; }},
+    {MUTANT(missing_barrier_after_batched_copy), kOutput | kThread, "", 128, 1, 128, mirrored},
     {MUTANT(missing_syncwarp), kThread, "", 64, 1, 64, [](unsigned i, unsigned, unsigned) { return 1000 + (i ^ 1); }},
     {MUTANT(shared_barrier_id), kOutput | kThread, "", 128, 1, 128,
      [](unsigned i, unsigned, unsigned) { return 1000 + (i ^ 32); }},

@@ -8,6 +8,7 @@
 #include "common/args.h"
 #include "common/check_gpu.cuh"
 #include "common/repack.cuh"
+#include "copy/copy_batched.cuh"
 #include "copy/copy_cluster.cuh"
 #include "copy/copy_load.cuh"
 #include "copy/copy_ring.cuh"
@@ -114,6 +115,12 @@ int run(int argc, char** argv) {
   rung("swizzle", [](const CropArguments& g, cudaStream_t s) { return crop_swizzle(g, s); }, true);
   rung("cluster", [](const CropArguments& g, cudaStream_t s) { return crop_cluster(g, s); });
   rung("stream", stream);
+  for (const int batch : {1, 2, 4, 8, 16}) {
+    const auto batched = [batch](const CropArguments& g, cudaStream_t s) { return crop_batched(g, batch, 256, s); };
+    const std::string name = "crop batched " + std::to_string(batch);
+    add_crop(name, batched, ElementType::bf16, 8192, 8200, {1, 8});
+    add_crop(name, batched, ElementType::f32, 8192, 8195, {1, 1});
+  }
 
   const auto add_repack = [&](ElementType type, int64_t rows, int64_t cols, int64_t stride, bool transposed) {
     const auto bytes = static_cast<int64_t>(element_bytes(type));

@@ -61,6 +61,18 @@ TENSOR = [
     ("--origin -2147483648,0", 2, ["-2147483648,0", "32 bits", "takes any"]),
     ("--ld 17", 2, ["strides 17,1", "multiple of 8", "takes any"]),
 ]
+BATCHED = [
+    ("--max-copy-batch 0", 2, ["--max-copy-batch is 0", "1 to 16"]),
+    ("--max-copy-batch 17", 2, ["--max-copy-batch is 17", "1 to 16"]),
+    (f"--max-copy-batch {MOST}", 2, [f"--max-copy-batch is {MOST}", "1 to 16"]),
+    ("--max-copy-batch -4", 2, ["--max-copy-batch is -4", "1 to 16"]),
+    ("--max-copy-batch four", 2, ["'four'", "integer"]),
+    ("--max-copy-batch", 2, ["--max-copy-batch needs a value"]),
+    ("--workers 64", 2, ["'64'", "32, 48, 256"]),
+    ("--workers 0", 2, ["'0'", "32, 48, 256"]),
+    ("--max-copy-batch 16 --workers 48", 0, []),
+    ("--max-copy-batch 16 --workers 48 --tile 0,3", 0, []),
+]
 SWIZZLE = [  # checked as the crop of the transposed source, which the sentence says
     (f"--origin {MOST},0", 2, [f"0,{MOST}", "transposed source"]),
     (f"--tile 3,{MOST // 2}", 2, [str(MOST // 2), "transposed source"]),
@@ -121,8 +133,10 @@ for program in sorted(glob.glob(f"{build}/copy/copy_*_sim") + glob.glob(f"{build
     requests = [(f"{extents} {words}", *rest) for words, *rest in EVERY]
     if name.startswith("copy"):
         more = COPY + (REPACK if name == "copy_repack" else CROP)
-        if name not in ("copy_repack", "copy_bounded", "copy_stream"):
+        if name not in ("copy_repack", "copy_bounded", "copy_batched", "copy_stream"):
             more = more + TENSOR
+        if name == "copy_batched":
+            more = more + BATCHED
         if name == "copy_swizzle":
             more = more + SWIZZLE
         requests += [(f"{extents} {words}", *rest) for words, *rest in more] + EXTENTS

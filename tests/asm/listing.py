@@ -1,0 +1,51 @@
+"""What assemble.py reads off a disassembly."""
+import re
+
+
+def instructions_of(listing):
+    """{symbol: its instructions in the order of the listing}."""
+    found, current = {}, None
+    for line in listing.splitlines():
+        head = re.match(r"\s*Function : (\S+)", line)
+        if head:
+            current = found.setdefault(head.group(1), [])
+        # "/*0a10*/   @!P0 LDGSTS.E.BYPASS.128 [R3], ..." - a predicate may stand before the name.
+        body = re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", line)
+        if body and current is not None:
+            current.append(body.group(1))
+    return found
+
+
+def matches(instruction, wanted):
+    """The name, and modifiers in order: LDGSTS.E.128 matches LDGSTS.E.BYPASS.LTC128B.128, LDG does not match LDGSTS."""
+    modifiers = iter(instruction.split("."))
+    return instruction.split(".")[0] == wanted.split(".")[0] and all(part in modifiers for part in wanted.split("."))
+
+
+def total(instructions, wanted):
+    return sum(matches(instruction, wanted) for instruction in instructions)
+
+
+def runs(instructions, kinds):
+    """[[kind, how often one after the other], ...] of the instructions that are of one of the kinds."""
+    found = []
+    for instruction in instructions:
+        kind = next((kind for kind in kinds if matches(instruction, kind)), None)
+        if kind is None:
+            continue
+        if found and found[-1][0] == kind:
+            found[-1][1] += 1
+        else:
+            found.append([kind, 1])
+    return found
+
+
+def order_problems(instructions, order):
+    """`order`: "LDG x4, STS x4": in the instructions, those of the kinds named, from first to last, and no others."""
+    wanted = [re.fullmatch(r"(\S+) x([1-9]\d*)", item.strip()) for item in order.split(",")]
+    if not all(wanted):
+        return [f"'{order}' is no order: 'LDG x4, STS x4' would be one"]
+    wanted = [[match.group(1), int(match.group(2))] for match in wanted]
+    found = runs(instructions, [kind for kind, _ in wanted])
+    text = lambda sequence: ", ".join(f"{kind} x{times}" for kind, times in sequence) or "none"
+    return [] if found == wanted else [f"the order is {text(found)}, not {text(wanted)}"]
