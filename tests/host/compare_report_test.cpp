@@ -343,6 +343,7 @@ std::string xml_problem(const std::string& text) {
   return open.empty() && any ? "" : "open at the end";
 }
 // All matches of a pattern, as their groups.
+std::vector<std::smatch> all(std::string&&, const std::string&) = delete;  // matches point into the text
 std::vector<std::smatch> all(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
   return {std::sregex_iterator(text.begin(), text.end(), regex), {}};
@@ -442,8 +443,9 @@ TEST(ComparePlot, TicksDoNotOverlap) {
       r.cases.push_back({0, sample_case("case " + std::to_string(factor))});
       for (double& t : r.cases.back().value.samples[0].round_us) t = 20 * factor;
     }
+    const std::string text = svg(r);
     std::vector<double> x;
-    for (const auto& tick : all(svg(r), "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>"))
+    for (const auto& tick : all(text, "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>"))
       x.push_back(real(tick[1]));
     std::sort(x.begin(), x.end());
     x.erase(std::unique(x.begin(), x.end()), x.end());  // above and below
