@@ -17,7 +17,7 @@ struct Judgement {
   std::string wrong;            // empty: right
 };
 inline Judgement judgement(const Comparison& c) {
-  return {c.elements, c.max_error, c.bound, c.pass() ? "" : c.message.empty() ? "wrong" : c.message};
+  return {c.elements, std::isfinite(c.bound) ? c.max_ratio * c.bound : c.max_error, c.bound, c.pass() ? "" : c.message.empty() ? "wrong" : c.message};
 }
 
 // One policy of a case, ready to run. Closures own their buffers.
