@@ -161,6 +161,9 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
     for (const auto& [prefix, c, from] :
          {std::tuple{"reference: ", &recorded, &reference_from}, {"candidate: ", &other->value, &candidate_from}}) {
       const Sample* s = chosen(*c, from->sample);
+      if (s != nullptr && s->role != Role::policy && s->role != Role::peer)
+        throw Refusal(fmt::format("{}: {} of {} is a {}, which is part of no ratio", from->file.string(), s->name,
+                                  title(*c), role_names[static_cast<int>(s->role)]));
       if (s == nullptr || !was_realised(*s)) {
         plan.notes.push_back(fmt::format("{}: not repeated: {} has no {} with realised settings there", title(recorded),
                                          from->file.string(),
