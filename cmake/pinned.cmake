@@ -1,6 +1,7 @@
 # grout_pinned: the aligned bf16 GEMM of a recorded earlier revision, for paired comparison with today's in one program (see
 # compare/pinned.h). Its files come from git when the library is built, or from GROUT_PINNED_SOURCE. Where they are not to be had, or
-# there is no CUDA toolkit, the library says so at run time instead.
+# there is no CUDA toolkit, the library says so at run time instead. A machine without history takes the folder that another one
+# extracted: build/pinned/a5bc54b.
 set(grout_pinned_commit a5bc54bb109ed520eca7fac4fc2bdbad1ebd33e6)
 set(grout_pinned_headers b35fd30eb59dfd27afd286cde48d9baf848ac0dfdd4d08cff3b5a370bb2a3e95)  # sha256sum common/*.cuh gemm/*.cuh | sha256sum
 set(GROUT_PINNED_SOURCE "" CACHE PATH "Folder with the files of the pinned revision and a file PINNED_COMMIT that names it; \

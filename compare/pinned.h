@@ -2,7 +2,6 @@
 // program, so that both are timed in one process. No type of the project is used here: the revisions' types share their names.
 #pragma once
 #include <cstdint>
-
 #include <string>
 
 namespace pinned {

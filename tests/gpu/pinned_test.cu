@@ -99,7 +99,8 @@ TEST_F(PinnedGpu, InTurn) {
 }
 
 TEST_F(PinnedGpu, RefusesWhatIsNotAligned) {
-  for (const Problem& x : {Problem{65, 64, 32, false, false, 0}, Problem{64, 64, 33, false, false, 0}, Problem{64, 64, 32, false, false, 1}}) {
+  for (const Problem& x : {Problem{65, 64, 32, false, false, 0}, Problem{64, 64, 33, false, false, 0},
+                           Problem{64, 64, 32, false, false, 1}}) {
     const GemmFixture f = fixture_of(x, {true, 5, 4});
     pinned::Chosen chosen;
     const std::string message = run_pinned(x, f, &chosen);

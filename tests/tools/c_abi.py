@@ -188,7 +188,6 @@ def check_gemm_refusals(library):
         ({"size": 0}, ["size is 0"]),
         ({"type": 3}, ["type=3", "0 (bf16), 1 (f16), 2 (f32)"]),
         ({"type": -1}, ["type=-1"]),
-        ({"type": 2}, ["f32", "bf16 and f16"]),
         ({"out": 7}, ["out=7"]),
         ({"bounds": 3}, ["bounds=3", "2 (none)"]),
         ({"bounds": 2}, ["bounds=false", "lda=5"]),
@@ -236,7 +235,8 @@ def check_gemm_refusals(library):
     cases.check("GEMM: the workspace of a refused product", None if (code, count) == (grout_c.INVALID, 0) and "lda=1" in message
                 else f"{code} {count} '{message}'")
     code, message = library.said(lambda *to: library.workspace(ctypes.byref(good), None, *to))
-    cases.check("GEMM: nowhere to write the workspace's size", None if code == grout_c.INVALID and "null" in message else f"{code} '{message}'")
+    cases.check("GEMM: nowhere to write the workspace's size", None if code == grout_c.INVALID and "null" in message
+                else f"{code} '{message}'")
 
 
 def check_messages(library):
@@ -266,8 +266,8 @@ def check_threads(library):
     def work(seed):
         rng = random.Random(seed)
         for _ in range(3):
-            problem, _ = gemm_case(library, rng, seed % 2 == 0, seed % 3 == 0, "bf16", "f32", (33, 34, 35), (1, 0, 2), (1, 2, 3), 1, 1, 1,
-                                   False)
+            problem, _ = gemm_case(library, rng, seed % 2 == 0, seed % 3 == 0, "bf16", "f32", (33, 34, 35), (1, 0, 2),
+                                   (1, 2, 3), 1, 1, 1, False)
             if problem:
                 problems.append(problem)
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
@@ -363,8 +363,8 @@ def check_crop(library):
                 problems.append(f"{arguments}: {problem}")
     for kernel in grout_c.CROP_KERNELS:  # nothing to read, nothing to write
         for extents, rectangle in (((0, 5), (3, 4)), ((5, 0), (4, 4)), ((5, 8), (0, 4)), ((5, 8), (4, 0))):
-            problem = crop_case(library, rng, kernel, "f32", extents, (8, 1), (0, 0), rectangle, 0, 0, "stream" if kernel == "stream" and
-                                all(rectangle) else "bounded")
+            path = "stream" if kernel == "stream" and all(rectangle) else "bounded"
+            problem = crop_case(library, rng, kernel, "f32", extents, (8, 1), (0, 0), rectangle, 0, 0, path)
             count += 1
             if problem:
                 problems.append(f"{kernel} {extents} to {rectangle}: {problem}")
@@ -419,8 +419,9 @@ def check_repack(library):
             ld = (cols + vector - 1) // vector * vector + rng.choice((0, vector))
             matrix = rows * ld + rng.choice((0, 2 * vector))
             to = Memory(kind, batch * matrix)
-            operands.append(library.operand(source=source.address, rows=rows, cols=cols, row_stride=strides[1], col_stride=strides[2],
-                                            copy=to.address, ld=ld, batch=batch, source_batch_stride=strides[0], copy_batch_stride=matrix))
+            operands.append(library.operand(source=source.address, rows=rows, cols=cols, row_stride=strides[1],
+                                            col_stride=strides[2], copy=to.address, ld=ld, batch=batch,
+                                            source_batch_stride=strides[0], copy_batch_stride=matrix))
             elements = {b * matrix + r * ld + c: source.memory.bits[source.at(b, r, c)] if c < cols else 0
                         for b, r, c in itertools.product(range(batch), range(rows), range(ld))}
             checks.append((to, to.with_elements(to.snapshot(), elements)))
@@ -497,7 +498,8 @@ def check_headers():
         expected.append(f"{name} {ctypes.sizeof(mirror)}")
         for field, _ in mirror._fields_:
             place = getattr(mirror, field)
-            prints.append(f'  printf("{name}.{field} %u %u\\n", (unsigned)offsetof({name}, {field}), (unsigned)sizeof((({name}*)0)->{field}));')
+            prints.append(f'  printf("{name}.{field} %u %u\\n", (unsigned)offsetof({name}, {field}),'
+                          f' (unsigned)sizeof((({name}*)0)->{field}));')
             expected.append(f"{name}.{field} {place.offset} {place.size}")
     for name, value in CONSTANTS.items():
         prints.append(f'  printf("{name} %d\\n", (int){name});')
@@ -514,8 +516,8 @@ def check_headers():
             cases.skip(f"the headers are {name}", "there is no C compiler (gcc or cc)")
             continue
         program = os.path.join(folder, "program" + name)
-        done = subprocess.run([*command, "-Wall", "-Wextra", "-Werror", f"-I{root}", source, "-x", "none", "-o", program, LIBRARIES["gemm"],
-                               f"-Wl,-rpath,{os.path.dirname(os.path.abspath(LIBRARIES['gemm']))}"], stdout=subprocess.PIPE,
+        done = subprocess.run([*command, "-Wall", "-Wextra", "-Werror", f"-I{root}", source, "-x", "none", "-o", program,
+                               LIBRARIES["gemm"], f"-Wl,-rpath,{os.path.dirname(os.path.abspath(LIBRARIES['gemm']))}"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True)
         output = done.stdout
         if done.returncode == 0:
@@ -537,7 +539,8 @@ def check_exports(directory, path):
     output = subprocess.run([nm, "-D", "--defined-only", path], stdout=subprocess.PIPE, text=True).stdout
     exported = {line.split()[-1] for line in output.splitlines()}
     cases.check(f"exports of {os.path.basename(path)}: {len(declared)} functions", None if exported == declared and declared else
-                f"exported but not declared: {sorted(exported - declared)[:5]}; declared but not exported: {sorted(declared - exported)}")
+                f"exported but not declared: {sorted(exported - declared)[:5]}; declared but not exported: "
+                f"{sorted(declared - exported)}")
 
 
 def check_plain_name(directory, kind):
@@ -549,7 +552,8 @@ def check_plain_name(directory, kind):
     library = kind(path)
     code, message = library.usable()
     right = code == grout_c.OK and not message or library.device == "gpu" and code == grout_c.UNSUPPORTED and "no usable GPU" in message
-    cases.check(f"{os.path.basename(path)} is for the {library.device} and says whether that is here", None if right else f"{code} '{message}'")
+    cases.check(f"{os.path.basename(path)} is for the {library.device} and says whether that is here",
+                None if right else f"{code} '{message}'")
     check_exports(directory, path)
 
 

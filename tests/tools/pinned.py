@@ -56,8 +56,8 @@ def check_symbols():
 def check_program():
     with open(options.program, "rb") as file:
         content = file.read()
-    # As they are registered with the runtime: whole strings.
-    pinned, current = (set(re.findall(rb"(?<=\0)_ZN" + space + rb"15gemm_mma_kernel\w+(?=\0)", content))
+    # As they are registered with the runtime: strings that end with the kernel's parameter.
+    pinned, current = (set(re.findall(rb"_ZN" + space + rb"15gemm_mma_kernel\w+?EvNS_17GemmMmaParametersIT_EE(?=\0)", content))
                        for space in (b"12grout_pinned", b"5grout"))
     # Three tiles in four layouts, none but the aligned path (the first of GemmPath) of bf16.
     wrong = len(pinned) != 12 or not all(b"4bf16" in name and b"GemmPathE0E" in name for name in pinned) or not current
@@ -69,8 +69,8 @@ def check_replacement():
     """A build that finds no history: configured, built and linked as ever, and says why at run time."""
     folder = tempfile.mkdtemp()
     try:
-        done = run(options.cmake, "-S", root, "-B", folder, "-DGROUT_CUDA=OFF", "-DBUILD_TESTING=OFF", f"-DGROUT_GIT={shutil.which('false')}",
-                   f"-DCMAKE_CXX_COMPILER={options.compiler}")
+        done = run(options.cmake, "-S", root, "-B", folder, "-DGROUT_CUDA=OFF", "-DBUILD_TESTING=OFF",
+                   f"-DGROUT_GIT={shutil.which('false')}", f"-DCMAKE_CXX_COMPILER={options.compiler}")
         said = re.search(r"pinned revision (\w+) is not here: git has no such commit", done.stdout)
         if done.returncode or not said:
             return f"the configuration: {done.stdout[-800:]}"
