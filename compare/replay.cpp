@@ -194,6 +194,26 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
   return plan;
 }
 
+void hold_to_plan(Case& measured, const Case& planned) {
+  std::string failure = "was not measured";
+  std::erase_if(measured.samples, [&](const Sample& s) {
+    const bool drop = planned.find(s.name) == nullptr && !s.has_figure();
+    if (drop) failure = s.failure;
+    return drop;
+  });
+  for (const Sample& p : planned.samples) {
+    const auto found = std::find_if(measured.samples.begin(), measured.samples.end(),
+                                    [&](const Sample& s) { return s.name == p.name; });
+    if (found != measured.samples.end()) {
+      found->role = p.role, found->prepares = p.prepares;
+    } else {
+      measured.samples.push_back(p);
+      measured.samples.back().failure = failure;
+    }
+  }
+  measured.pairs = planned.pairs;
+}
+
 std::string Replayed::summary() const {
   if (verdicts == 0)
     return fmt::format(
