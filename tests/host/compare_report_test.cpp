@@ -70,6 +70,17 @@ TEST(CompareFigures, TheSlowerBoundBinds) {
   EXPECT_DOUBLE_EQ(figures(c, c.samples[1]).share, 0.55);
   EXPECT_EQ(figures(c, c.samples[1]).tflops, 0);
 }
+TEST(CompareFigures, WhereOneKindIsMissingTheOtherBinds) {
+  Case c = sample_case();
+  c.samples.erase(c.samples.begin() + 3);
+  EXPECT_DOUBLE_EQ(figures(c, c.samples[1]).share, 0.4);
+  EXPECT_STREQ(figures(c, c.samples[1]).bound_by, "memory");
+  c = sample_case();
+  c.samples.erase(c.samples.begin() + 4);
+  c.samples[3].bytes = 1;  // a loop of multiply-adds is no measure of memory
+  EXPECT_DOUBLE_EQ(figures(c, c.samples[1]).share, 0.5);
+  EXPECT_STREQ(figures(c, c.samples[1]).bound_by, "compute");
+}
 TEST(CompareFigures, TheFastestCeilingOfAKindCounts) {
   Case c = sample_case();
   Sample faster = c.samples[3];
@@ -395,6 +406,8 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
     for (double& t : c.samples[1].round_us) t *= 0.1 * i * i;
     r.cases.push_back({0, c});
   }
+  r.cases.push_back({0, sample_case("a wide range")});
+  r.cases.back().value.samples[0].round_us = {4, 40, 40, 4000};
   const std::string text = svg(r);
   const auto ticks = all(text, "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>");
   ASSERT_GE(ticks.size(), 8u);
@@ -414,15 +427,17 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
       all(text, "<circle class=\"(faster|slower|even)( sweep)?\" cx=\"([0-9.]+)\" cy=\"([0-9.]+)\" r=\"4\"/>");
   const auto whiskers = all(text, "<path class=\"whisker (faster|slower|even)\" d=\"M([0-9.]+) ([0-9.]+)H([0-9.]+)M");
   const size_t legend = 4;
-  ASSERT_EQ(dots.size(), legend + 15);
-  ASSERT_EQ(whiskers.size(), 15u);
+  ASSERT_EQ(dots.size(), legend + 16);
+  ASSERT_EQ(whiskers.size(), 16u);
   std::vector<const Case*> order;  // warm panel first, as the first case is warm
   for (const bool cold : {false, true})
     for (const auto& [run, c] : r.cases)
       if (c.protocol.cold == cold && verdict(c, c.pairs[0]).kind != Verdict::Kind::none) order.push_back(&c);
   const double width = std::stod(all(text, "<svg [^>]* width=\"([0-9]+)\"")[0][1]),
                height = std::stod(all(text, " height=\"([0-9]+)\"")[0][1]);
-  double previous = 0;
+  double previous = 0, figures_left = 0;
+  for (const auto& figure : all(text, "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"start\">[0-9.]+ \\["))
+    figures_left = real(figure[1]);
   for (size_t i = 0; i < order.size(); ++i) {
     const Verdict v = verdict(*order[i], order[i]->pairs[0]);
     const auto &dot = dots[legend + i], &whisker = whiskers[i];
@@ -443,6 +458,7 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
         labelled = label[3] == order[i]->name && real(label[1]) < x(v.ratio.low) &&
                    real(label[1]) > 6.6 * static_cast<double>(label[3].length() + 17);
     EXPECT_TRUE(labelled) << order[i]->name;
+    EXPECT_LT(x(v.ratio.high), figures_left);
   }
   EXPECT_LT(previous, height);
   for (const auto& placed : all(text, "x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"start\">([^<]*)</text>"))
