@@ -407,7 +407,7 @@ TEST(ComparePlot, CoordinatesAreTheRatios) {
     r.cases.push_back({0, c});
   }
   r.cases.push_back({0, sample_case("a wide range")});
-  r.cases.back().value.samples[0].round_us = {4, 40, 40, 4000};
+  r.cases.back().value.samples[0].round_us = {0.04, 40, 40, 4000};
   const std::string text = svg(r);
   const auto ticks = all(text, "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>");
   ASSERT_GE(ticks.size(), 8u);
