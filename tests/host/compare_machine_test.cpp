@@ -155,7 +155,7 @@ TEST_F(CompareProc, EveryBuildTool) {
   }
 }
 TEST_F(CompareProc, OddNamesAndEndedProcesses) {
-  process(50, "a) R 1 (ninja", 1);  // a name may hold all that
+  process(50, "ninja) R 1 (a", 1);  // a name may hold all that
   process(51, "cc1plus", 1, 'Z');   // ended, not yet collected
   process(52, "x", 1);
   write("53/stat", "");
