@@ -29,8 +29,8 @@ inline constexpr const char* role_names[] = {"policy", "peer", "preparation", "c
 
 struct Protocol {
   std::string name;  // "headline", or "sweep": fewer and shorter rounds, marked so wherever a figure of it appears
-  int rounds = 4;    // every policy once each, forth and back in turn
-  int batches = 9;   // of a visit; its figure is their median
+  int rounds = 4;    // forth and back: the order of the policies
+  int batches = 9;   // of each policy in a round, in turn with the others'; their median is its figure of the round
   double batch_ms = 40, warm_up_ms = 200;
   bool cold = false;  // L2 flushed before each run; else back to back on a warm one
   bool operator==(const Protocol&) const = default;

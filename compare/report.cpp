@@ -195,7 +195,7 @@ constexpr const char* kNotes = R"(## How to read this
   run, untimed.
 - **headline** and **sweep** are protocols: a sweep has fewer and shorter rounds, and its figures are marked so.
 - **ratio**: base time / candidate time, so above 1 the candidate is faster. It is the median of *paired* ratios: both
-  were timed in each round of one process, in counterbalanced order. The range beside it is the least and greatest of
+  were timed in each round of one process, batch by batch in turn and in counterbalanced order. The range beside it is the least and greatest of
   these ratios: what was seen, **not a confidence interval**. Verdict: faster or slower where the whole range is, even
   where the range holds 1. **(rates)**: the two do different numbers of FLOPs, so the ratio is that of their rates,
   candidate / base.
