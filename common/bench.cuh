@@ -1,7 +1,7 @@
 // Paired timing: several implementations in one process, in counterbalanced order, on the same data.
 //
-// A round gives every entry several batches of runs, in turn: A B, A B, ... in even rounds, B A, B A, ... in odd ones. So entries see
-// the same clocks and temperature, and a linear drift cancels. An entry's figure of a round is the median of its batches.
+// A round gives every entry several batches of runs, in turn: A B, B A, A B, ...; the next round begins the other way round. So
+// entries see the same clocks and temperature, and a linear drift cancels. An entry's figure of a round is the median of its batches.
 // Speed-ups are ratios within a round; their median is quoted with the range. A line names the shape, the FLOPs and the
 // cache mode, without which a rate means nothing.
 #pragma once
@@ -76,7 +76,7 @@ class Bench {
     for (int round = 0; round < options_.rounds; ++round) {
       std::vector<std::vector<double>> us(entries.size()), wall_us(entries.size());
       for (int turn = 0; turn < options_.batches; ++turn)
-        for (const size_t i : visiting_order(entries.size(), round)) {
+        for (const size_t i : visiting_order(entries.size(), round + turn)) {
           const bool last = turn + 1 == options_.batches;
           if (entries[i].brief && !last) continue;
           guarded(timings[i], [&] {

@@ -64,6 +64,7 @@ inline constexpr int kGraphRuns = 20;
 
 inline Case measure(Work work, const Graph& graph, const std::function<void(const std::string&, int)>& progress = {}) {
   Case result = std::move(work.header);
+  result.samples.clear();  // of a plan
   const Protocol& protocol = result.protocol;
   BenchOptions options{.cold = protocol.cold, .rounds = protocol.rounds, .batches = protocol.batches,
                        .warm_up_ms = protocol.warm_up_ms, .batch_ms = protocol.batch_ms, .progress = progress};
