@@ -107,6 +107,15 @@ constexpr BatchReport plan_batch(const CopyOperation& operation, int requested) 
   return report;
 }
 
+// The report of a kernel that was compiled with a plan's report, and is asked for at least that batch.
+constexpr BatchReport report_compiled(const BatchReport& compiled, const CopyOperation& operation, int requested) {
+  BatchReport report = compiled;
+  const BatchReport possible = plan_batch(operation, requested);
+  report.requested = requested;
+  report.reason = report.realised < possible.realised ? BatchReason::compiled : possible.reason;
+  return report;
+}
+
 // One line for programs, of one report or of those of several operations of one policy.
 inline std::string batch_text(std::initializer_list<BatchReport> reports) {
   std::string text;
@@ -217,7 +226,7 @@ enum class CopyWrite { assign, add };
 // axis along which the source is contiguous. Function: Plain, Converted, Scaled, or anything that can be called with an
 // element.
 template <class DestinationT, int Workers, int MaxBatch = 1, int FastAxis = 1, class FunctionT = Plain,
-          CopyWrite Write = CopyWrite::assign>
+          CopyWrite Write = CopyWrite::assign, Bounds BoundsT = Bounds::checked>
 struct BatchedCopyPlan {
   using Destination = DestinationT;
   using Value = typename detail::TargetOf<Destination>::Value;
@@ -235,6 +244,7 @@ struct BatchedCopyPlan {
   static constexpr int columns = static_cast<int>(Layout{}.template extent<1>());
   static constexpr int elements = rows * columns, workers = Workers, fast_axis = FastAxis;
   static constexpr CopyWrite write = Write;
+  static constexpr Bounds bounds = BoundsT;
   static constexpr CopyOperation operation = {elements,
                                               workers,
                                               is_shared_tile<Destination>,
@@ -295,8 +305,9 @@ GROUT_DEVICE typename Plan::Value load_bounded(Plan, const View<T, L>& source, O
                                                const typename Plan::Function& function) {
   const int64_t row = origin.row + c[0], col = origin.col + c[1];
   // Unsigned: a negative coordinate is larger than any extent.
-  if (static_cast<uint64_t>(row) < static_cast<uint64_t>(int64_t{source.layout.template extent<0>()}) &&
-      static_cast<uint64_t>(col) < static_cast<uint64_t>(int64_t{source.layout.template extent<1>()}))
+  if (Plan::bounds == Bounds::none ||
+      (static_cast<uint64_t>(row) < static_cast<uint64_t>(int64_t{source.layout.template extent<0>()}) &&
+       static_cast<uint64_t>(col) < static_cast<uint64_t>(int64_t{source.layout.template extent<1>()})))
     return apply_element<typename Plan::Value, std::remove_const_t<T>>(function, *element(source, row, col));
   return typename Plan::Value{};
 }
@@ -326,23 +337,25 @@ template <class Plan, class T, class L>
 GROUT_DEVICE void copy_batched(Plan plan, typename Plan::Destination& destination, const View<T, L>& source,
                                Origin origin, int worker, const typename Plan::Function& function = {}) {
   using Value = typename Plan::Value;
-  int chunk = 0;
+  int batched = 0;
   if constexpr (Plan::transformed != 0) {
-    const int batched = detail::may_overlap(plan, destination, source) ? 0 : Plan::groups * Plan::realised;
+    const bool overlaps = ptx::may_be_shared(source.data) && detail::may_overlap(plan, destination, source);
+    batched = overlaps ? 0 : Plan::groups * Plan::realised;
 #pragma unroll 1
-    for (; chunk < batched; chunk += Plan::realised) {
+    for (int chunk = 0; chunk < batched; chunk += Plan::realised) {
       Value values[Plan::realised];
 #pragma unroll
       for (int i = 0; i < Plan::realised; ++i)
         values[i] = detail::load_bounded(plan, source, origin, Plan::at(worker, chunk + i), function);
-      ptx::keep_order();
+      ptx::keep_order();  // all loads, then all stores,
 #pragma unroll
       for (int i = 0; i < Plan::realised; ++i)
         detail::store_element(plan, destination.data, Plan::at(worker, chunk + i), values[i]);
+      ptx::keep_order();  // and nobody's loads before them
     }
   }
 #pragma unroll 1
-  for (; chunk < Plan::chunks; ++chunk) {
+  for (int chunk = batched; chunk < Plan::chunks; ++chunk) {
     if (!Plan::is_inside(worker, chunk)) break;
     const Coordinate<2> c = Plan::at(worker, chunk);
     detail::store_element(plan, destination.data, c, detail::load_bounded(plan, source, origin, c, function));

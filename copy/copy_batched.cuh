@@ -63,7 +63,8 @@ Status crop_batched_launch(const CropArguments& g, int sms, cudaStream_t stream,
     return stride < 0 ? -static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride);
   };
   const bool along_rows = distance(g.col_stride) <= distance(g.row_stride);
-  report = CropBatchedPlan<T, Workers, Batch, 1>::report;  // no part of it depends on the axis
+  using Plan = CropBatchedPlan<T, Workers, Batch, 1>;  // no part of its report depends on the axis
+  report = report_compiled(Plan::report, Plan::operation, report.requested);
   if (g.rows == 0 || g.cols == 0) return {};
   const int64_t tiles = CropTiles<Tile::rows, Tile::cols>(g.rows, g.cols).count();
   const int64_t resident =
@@ -103,14 +104,10 @@ inline Status crop_batched(const CropArguments& g, int max_copy_batch, int worke
   if (device.major < 8)
     return unsupported("copy_batched needs compute capability 8.0 or later; this device has " +
                        std::to_string(device.major) + "." + std::to_string(device.minor));
-  BatchReport realised;
-  const Status status =
-      element_bytes(g.type) == 2
-          ? detail::crop_batched_launch<bf16>(g, max_copy_batch, workers, device.sms, stream, realised)
-          : detail::crop_batched_launch<float>(g, max_copy_batch, workers, device.sms, stream, realised);
-  if (realised.requested < max_copy_batch && realised.reason == BatchReason::none)
-    realised.reason = BatchReason::compiled;
-  realised.requested = max_copy_batch;
+  BatchReport realised{.requested = max_copy_batch};
+  const Status status = element_bytes(g.type) == 2
+                            ? detail::crop_batched_launch<bf16>(g, max_copy_batch, workers, device.sms, stream, realised)
+                            : detail::crop_batched_launch<float>(g, max_copy_batch, workers, device.sms, stream, realised);
   if (report != nullptr) *report = realised;
   return status;
 }
