@@ -76,6 +76,26 @@ class Args {
     return fallback.value_or(0);
   }
 
+  // The next positional argument as it is; required.
+  std::string word(const std::string& name, const std::string& meaning) {
+    usage_ += " " + name;
+    lines_.push_back("  " + name + ": " + meaning);
+    if (next_positional_ < positionals_.size()) return positionals_[next_positional_++];
+    refuse(name + " is missing: " + meaning);
+    return "";
+  }
+  // How many positional arguments are left.
+  size_t words_left() const { return positionals_.size() - next_positional_; }
+  // A list: the option's value, and all positional arguments that are left, "--only A B C".
+  std::vector<std::string> list(const std::string& name, const std::string& meaning) {
+    std::vector<std::string> values;
+    if (const auto first = take(name, "TEXT...", meaning, "")) {
+      values.push_back(*first);
+      while (next_positional_ < positionals_.size()) values.push_back(positionals_[next_positional_++]);
+    }
+    return values;
+  }
+
   int64_t integer(const std::string& name, const std::string& meaning, int64_t fallback, int64_t low = kMin,
                   int64_t high = kMax) {
     const auto text = take(name, "E", meaning, std::to_string(fallback));

@@ -1,96 +1,52 @@
 // Paired timing: several implementations in one process, in counterbalanced order, on the same data.
 //
-// A round is an ABBA block: every entry once in order, then once in reverse order, so that a linear drift of clocks or
-// temperature cancels. Speed-ups are ratios within a round; their median is quoted with the range. A line names the
-// shape, the FLOPs and the cache mode, without which a rate means nothing.
+// A round visits every entry once, forth in even rounds, back in odd ones, so that a linear drift of clocks or temperature
+// cancels. A visit is several batches of runs; its figure is their median. Speed-ups are ratios within a round; their median
+// is quoted with the range. A line names the shape, the FLOPs and the cache mode, without which a rate means nothing.
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
+#include <chrono>
 #include <functional>
-#include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "common/launch.cuh"
+#include "common/statistics.h"
 
 namespace grout {
 
-// ---- the arithmetic of it (plain C++, tested with synthetic times) ----
-
-// The mean of the two middle values where the count is even. NaN for none.
-inline double median(std::vector<double> values) {
-  if (values.empty()) return NAN;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-struct Ratio {
-  double median, low, high;
-};
-// How much faster `candidate` is than `base`: median and range of base / candidate, round by round.
-inline Ratio paired_ratio(const std::vector<double>& base, const std::vector<double>& candidate) {
-  if (base.size() != candidate.size() || base.empty())
-    throw std::invalid_argument("paired_ratio: " + std::to_string(base.size()) + " and " +
-                                std::to_string(candidate.size()) + " rounds: equal, non-zero counts are needed");
-  std::vector<double> ratios;
-  for (size_t i = 0; i < base.size(); ++i) ratios.push_back(base[i] / candidate[i]);
-  const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
-  return {median(ratios), *low, *high};
-}
-
-// times[entry][round]: the mean of the entry's two visits in that ABBA block. measure(entry) gives one visit's time.
-inline std::vector<std::vector<double>> abba_rounds(size_t entries, int rounds,
-                                                    const std::function<double(size_t)>& measure) {
-  std::vector<std::vector<double>> times(entries);
-  for (int round = 0; round < rounds; ++round) {
-    for (size_t i = 0; i < entries; ++i) times[i].push_back(measure(i) / 2);
-    for (size_t i = entries; i-- > 0;) times[i].back() += measure(i) / 2;
-  }
-  return times;
-}
-
-// "561 tiles in 4.25 waves of 132, the last one 25% full": why a shape is slow that fills its last wave badly.
-inline std::string describe_waves(int64_t tiles, int64_t resident) {
-  const int64_t last = tiles == 0 ? 0 : (tiles - 1) % resident + 1;
-  char text[120];
-  std::snprintf(text, sizeof text, "%lld tiles in %.2f waves of %lld, the last one %.0f%% full",
-                static_cast<long long>(tiles), static_cast<double>(tiles) / static_cast<double>(resident),
-                static_cast<long long>(resident), 100.0 * static_cast<double>(last) / static_cast<double>(resident));
-  return text;
-}
-
-// ---- measuring ----
-
 struct BenchOptions {
   bool cold = true;  // flush L2 before every run, untimed; else back to back on a warm cache
-  int rounds = 10;
+  int rounds = 4, batches = 9;
   double warm_up_ms = 200, batch_ms = 40;
-  static BenchOptions quick() { return {true, 3, 10, 5}; }
+  std::function<void(const std::string& entry, int round)> progress = {};  // ahead of each visit; round -1: warm-up
+  static BenchOptions quick(bool cold) { return {.cold = cold, .rounds = 3, .batches = 1, .warm_up_ms = 10, .batch_ms = 5}; }
 };
 
 struct BenchEntry {
   std::string name;
   std::function<void(cudaStream_t)> run;  // enqueues `repeats` runs; must not synchronise
   int repeats = 1;                        // more than one (a CUDA graph of short runs) only on a warm cache
+  bool brief = false;                     // one short batch a visit: for what is only to be known beside the others
+  // Ahead of the warm-up and of each visit, and behind it, untimed: to poison the output, and to judge what the last of the
+  // timed runs left there. What they throw is the entry's failure.
+  std::function<void()> before = {}, after = {};
 };
 
 struct Timing {
   std::string name;
-  std::vector<double> round_us;  // one value per ABBA round
-  double us = 0;                 // their median
-  Ratio speed_up{1, 1, 1};       // over the first entry
+  std::vector<double> round_us = {};       // device time of a run: the median of each round's batches
+  std::vector<double> round_wall_us = {};  // host wall time of a run, dispatch included. Warm: a batch, until it is complete, over
+                                      // its runs. Cold: one call, until it is complete
+  double us = 0, wall_us = 0;         // their medians
+  Ratio speed_up{1, 1, 1};            // over the first entry
   bool cold = true;
-  int runs_per_visit = 0;
+  int runs_per_batch = 0;
+  std::string failure = {};  // then there is no figure: the rounds are empty
 };
 
-// Times the runs of one process. Owns its events and the flush buffer. Errors of a run throw std::runtime_error.
+// Times the runs of one process. Owns its events and the flush buffer.
 class Bench {
  public:
-  explicit Bench(const BenchOptions& options = {}, cudaStream_t stream = nullptr) : options_(options), stream_(stream) {
+  explicit Bench(const BenchOptions& options, cudaStream_t stream = nullptr) : options_(options), stream_(stream) {
     DeviceInfo info;
     if (const Status status = device_info(info); !status) throw std::runtime_error(status.message);
     if (!options_.cold) return;
@@ -104,62 +60,122 @@ class Bench {
     for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
   }
 
-  // All entries, paired; the first one is the base of the speed-ups.
+  // All entries, paired; the first one is the base of the speed-ups. An entry that fails, in whichever round, has no figure and
+  // is visited no more.
   std::vector<Timing> compare(const std::vector<BenchEntry>& entries) {
-    std::vector<int> runs;
-    for (const auto& entry : entries) {  // warm-up, which also sizes the batches
+    std::vector<Timing> timings;
+    for (const BenchEntry& entry : entries) {
+      timings.push_back({.name = entry.name, .cold = options_.cold});
       if (options_.cold && entry.repeats != 1)
         throw std::invalid_argument(entry.name + " enqueues " + std::to_string(entry.repeats) +
                                     " runs a call: 1 is needed to flush L2 before each");
-      double us = visit(entry, 1), spent_ms = 0;
-      while (spent_ms < options_.warm_up_ms) {
-        const int count = batch(us * entry.repeats, std::min(options_.batch_ms, options_.warm_up_ms));
-        us = visit(entry, count);
-        spent_ms += us * entry.repeats * count * 1e-3 + 1e-2;
-      }
-      runs.push_back(batch(us * entry.repeats, options_.batch_ms));
     }
-    const auto times =
-        abba_rounds(entries.size(), options_.rounds, [&](size_t i) { return visit(entries[i], runs[i]); });
-    std::vector<Timing> timings;
     for (size_t i = 0; i < entries.size(); ++i)
-      timings.push_back(
-          {entries[i].name, times[i], median(times[i]), paired_ratio(times[0], times[i]), options_.cold, runs[i]});
+      guarded(timings[i], [&] { timings[i].runs_per_batch = warm_up(entries[i]); });
+    for (int round = 0; round < options_.rounds; ++round)
+      for (const size_t i : visiting_order(entries.size(), round))
+        guarded(timings[i], [&] { visit(entries[i], timings[i], round); });
+    for (Timing& t : timings) {
+      t.us = median(t.round_us), t.wall_us = median(t.round_wall_us);
+      const bool both = t.failure.empty() && timings[0].failure.empty();
+      t.speed_up = both ? paired_ratio(timings[0].round_us, t.round_us) : Ratio{NAN, NAN, NAN};
+    }
     return timings;
   }
 
  private:
+  struct Times {
+    double us, wall_us, spent_us;  // of a run; of the whole batch, flushes included
+  };
+  static double now_us() {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
   static void check(cudaError_t error, const std::string& what) {
     if (const Status status = runtime_status(error, what); !status) throw std::runtime_error(status.message);
   }
-  static int batch(double us, double ms) {
-    return static_cast<int>(std::clamp(ms * 1e3 / std::max(us, 1e-3), 1.0, kMaxBatch));
+  template <class Work> static void guarded(Timing& timing, const Work& work) {
+    if (!timing.failure.empty()) return;
+    try {
+      work();
+    } catch (const std::exception& error) {
+      timing.failure = error.what();
+      timing.round_us.clear(), timing.round_wall_us.clear();
+    }
   }
   cudaEvent_t event(size_t i) {
     while (events_.size() <= i) check(cudaEventCreate(&events_.emplace_back()), "cudaEventCreate");
     return events_[i];
   }
-  // Mean microseconds of a run over `count` calls. Cold: each run between its own events, so that the flush is outside.
-  double visit(const BenchEntry& entry, int count) {
-    const int intervals = options_.cold ? count : 1, runs = options_.cold ? 1 : count;
+  void say(const BenchEntry& entry, int round) const {
+    if (options_.progress) options_.progress(entry.name, round);
+  }
+
+  // Runs the entry for the warm-up's time; how many calls make a batch.
+  int warm_up(const BenchEntry& entry) {
+    say(entry, -1);
+    if (entry.before) entry.before();
+    const double batch_us = 1e3 * (entry.brief ? kBriefMs : options_.batch_ms);
+    const double until = 1e3 * (entry.brief ? kBriefMs : options_.warm_up_ms);
+    (void)batch(entry, 1);  // what is set up at the first use
+    Times last = batch(entry, 1);
+    int count = 1;
+    for (double spent = last.spent_us; spent < until; spent += last.spent_us) {
+      count = calls(last.spent_us / count, std::min(batch_us, until));
+      last = batch(entry, count);
+    }
+    return calls(last.spent_us / count, batch_us);
+  }
+  static int calls(double us, double batch_us) {
+    return static_cast<int>(std::clamp(batch_us / std::max(us, 1e-3), 1.0, kMaxBatch));
+  }
+  void visit(const BenchEntry& entry, Timing& timing, int round) {
+    say(entry, round);
+    if (entry.before) entry.before();
+    (void)batch(entry, std::max(1, timing.runs_per_batch / 8));  // the clock's and the cache's state are its own again
+    std::vector<double> us, wall_us;
+    for (int i = 0; i < (entry.brief ? 1 : options_.batches); ++i) {
+      const Times times = batch(entry, timing.runs_per_batch);
+      us.push_back(times.us), wall_us.push_back(times.wall_us);
+    }
+    if (entry.after) entry.after();
+    timing.round_us.push_back(median(us)), timing.round_wall_us.push_back(median(wall_us));
+  }
+  void flush(int value) {
+    if (flush_) check(cudaMemsetAsync(flush_, value, flush_bytes_, stream_), "flush of L2");
+  }
+  // Cold: each run between its own events, so that the flush is outside; then one more call on the host's clock.
+  Times batch(const BenchEntry& entry, int count) {
+    const int intervals = options_.cold ? count : 1, calls = options_.cold ? 1 : count;
+    const double start = now_us();
     for (int i = 0; i < intervals; ++i) {
-      if (flush_) check(cudaMemsetAsync(flush_, i, flush_bytes_, stream_), "flush of L2");
-      check(cudaEventRecord(event(2 * i), stream_), entry.name);
-      for (int run = 0; run < runs; ++run) entry.run(stream_);
-      check(cudaEventRecord(event(2 * i + 1), stream_), entry.name);
+      if (options_.cold) flush(i);
+      check(cudaEventRecord(event(2 * static_cast<size_t>(i)), stream_), entry.name);
+      for (int call = 0; call < calls; ++call) entry.run(stream_);
+      check(cudaEventRecord(event(2 * static_cast<size_t>(i) + 1), stream_), entry.name);
     }
     check(cudaGetLastError(), entry.name);
     check(cudaStreamSynchronize(stream_), entry.name);
+    double wall = (now_us() - start) / count / entry.repeats;
+    const double spent = now_us() - start;
     double total_ms = 0;
     for (int i = 0; i < intervals; ++i) {
       float ms = 0;
-      check(cudaEventElapsedTime(&ms, event(2 * i), event(2 * i + 1)), entry.name);
+      check(cudaEventElapsedTime(&ms, event(2 * static_cast<size_t>(i)), event(2 * static_cast<size_t>(i) + 1)), entry.name);
       total_ms += ms;
     }
-    return total_ms * 1e3 / count / entry.repeats;
+    if (options_.cold) {
+      flush(count);
+      check(cudaStreamSynchronize(stream_), entry.name);
+      const double call = now_us();
+      entry.run(stream_);
+      check(cudaStreamSynchronize(stream_), entry.name);
+      wall = now_us() - call;
+    }
+    return {total_ms * 1e3 / count / entry.repeats, wall, spent};
   }
 
   static constexpr double kMaxBatch = 4096;  // events kept, and launches enqueued, at most
+  static constexpr double kBriefMs = 5;
   BenchOptions options_;
   cudaStream_t stream_;
   void* flush_ = nullptr;
@@ -167,14 +183,19 @@ class Bench {
   std::vector<cudaEvent_t> events_;
 };
 
+// Throws the first failure among them.
+inline void require_figures(const std::vector<Timing>& timings) {
+  for (const Timing& t : timings)
+    if (!t.failure.empty()) throw std::runtime_error(t.name + ": " + t.failure);
+}
+
 // One line: name, shape, FLOPs, time, rate, ratio with range, mode.
 inline std::string timing_line(const Timing& t, const std::string& shape, double flops) {
   char text[400];
-  std::snprintf(
-      text, sizeof text,
-      "%-20s %s  %.4g GFLOP  %.2f us  %.1f TFLOP/s  %.3fx [%.3f, %.3f]  L2 %s, %zu ABBA rounds of 2 x %d runs",
-      t.name.c_str(), shape.c_str(), flops * 1e-9, t.us, flops / t.us * 1e-6, t.speed_up.median, t.speed_up.low,
-      t.speed_up.high, t.cold ? "cold" : "warm", t.round_us.size(), t.runs_per_visit);
+  std::snprintf(text, sizeof text,
+                "%-20s %s  %.4g GFLOP  %.2f us  %.1f TFLOP/s  %.3fx [%.3f, %.3f]  L2 %s, %zu rounds of %d runs a batch",
+                t.name.c_str(), shape.c_str(), flops * 1e-9, t.us, flops / t.us * 1e-6, t.speed_up.median, t.speed_up.low,
+                t.speed_up.high, t.cold ? "cold" : "warm", t.round_us.size(), t.runs_per_batch);
   return text;
 }
 

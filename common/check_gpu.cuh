@@ -51,7 +51,11 @@ inline Status cublas_gemm(const StoredMatrix& a, const void* a_data, const Store
                        ": equal input types and a row-major C of that type or f32 are needed");
   const auto ld = [](const StoredMatrix& m) { return std::max<int64_t>(m.pitch, 1); };
   cublasStatus_t status = cublasSetStream(cublas_handle(), stream);
-  if (status == CUBLAS_STATUS_SUCCESS)
+  if (status == CUBLAS_STATUS_SUCCESS && c.batch == 1)
+    status = cublasGemmEx_64(cublas_handle(), operation(b), operation(a), c.cols, c.rows, a.cols, &alpha, b_data,
+                             cuda_type(b.type), ld(b), a_data, cuda_type(a.type), ld(a), &beta, c_data,
+                             cuda_type(c.type), ld(c), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  else if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasGemmStridedBatchedEx_64(cublas_handle(), operation(b), operation(a), c.cols, c.rows, a.cols, &alpha,
                                            b_data, cuda_type(b.type), ld(b), b.batch_stride, a_data, cuda_type(a.type),
                                            ld(a), a.batch_stride, &beta, c_data, cuda_type(c.type), ld(c),
@@ -75,8 +79,10 @@ inline BenchEntry as_graph(const BenchEntry& entry, int repeats) {
   require_success(cudaGraphDestroy(graph), "cudaGraphDestroy");
   require_success(cudaStreamDestroy(stream), "cudaStreamDestroy");
   const std::shared_ptr<CUgraphExec_st> owner(executable, [](cudaGraphExec_t g) { (void)cudaGraphExecDestroy(g); });
-  return {entry.name, [owner](cudaStream_t s) { require_success(cudaGraphLaunch(owner.get(), s), "cudaGraphLaunch"); },
-          repeats * entry.repeats};
+  BenchEntry result = entry;
+  result.run = [owner](cudaStream_t s) { require_success(cudaGraphLaunch(owner.get(), s), "cudaGraphLaunch"); };
+  result.repeats = repeats * entry.repeats;
+  return result;
 }
 
 // ---- the fp64 reference on the device ----
@@ -243,23 +249,25 @@ struct JudgeElement {
 
 }  // namespace detail
 
-// GemmFixture::verify for large sizes: the same verdict, with reference and comparison on the device.
-inline Comparison verify_on_gpu(const GemmFixture& f, const std::string& context) {
-  const std::string all = context + ": " + f.describe();
-  const StoredMatrix& c = f.c.layout;
-  Comparison result;
-  result.elements = c.batch * c.rows * c.cols;
-  if (c.span() > 0) {
-    const bool read = f.alpha != 0 && f.a.layout.cols > 0;
-    StoredMatrix a = f.a.layout;
-    if (!read) a.cols = 0;  // never read: sums of nothing
-    const DeviceSums sums = device_sums(a, f.device_a.data(), f.b.layout, f.device_b.data());
-    if (const Status sampled = sample_sums(sums, f.a, f.b); !sampled)
-      throw std::runtime_error(all + ": " + sampled.message);
-    const DeviceBuffer before(f.c), output(sizeof(DeviceTotals));
+// The fp64 reference of one GEMM on the device, and the verdict on any number of outputs of it, however they are stored.
+class GemmJudge {
+ public:
+  // The sums, sampled against the CPU.
+  GemmJudge(const GemmFixture& f, std::string context)
+      : context_(std::move(context) + ": " + f.describe()), alpha_(f.alpha), beta_(f.beta), exact_(f.fill.integers),
+        sums_(sums_of(f)) {
+    if (const Status sampled = sample_sums(sums_, f.a, f.b); !sampled)
+      throw std::runtime_error(context_ + ": " + sampled.message);
+  }
+
+  // `got` and `before`, what it held where beta != 0, lie as c says. Padding must hold `padding` still.
+  Comparison judge(const StoredMatrix& c, const void* got, const void* before, unsigned char padding) const {
+    Comparison result;
+    result.elements = c.batch * c.rows * c.cols;
+    if (c.span() == 0) return result;
+    const DeviceBuffer output(sizeof(DeviceTotals));
     const detail::JudgeElement judge{
-        c,      f.device_c.data(), before.data(), sums.sum.as<double>(), sums.absolute.as<double>(),
-        a.cols, f.alpha,           f.beta,        f.fill.integers,       kOutputPadding};
+        c, got, before, sums_.sum.as<double>(), sums_.absolute.as<double>(), sums_.k, alpha_, beta_, exact_, padding};
     const auto reduce = [&](void* scratch, size_t& bytes) {
       require_success(cub::DeviceReduce::TransformReduce(scratch, bytes, thrust::counting_iterator<int64_t>(0),
                                                          output.as<DeviceTotals>(), c.span(), detail::CombineTotals{},
@@ -273,12 +281,12 @@ inline Comparison verify_on_gpu(const GemmFixture& f, const std::string& context
     DeviceTotals totals;
     output.download(&totals);
     if (totals.inexact)
-      throw std::invalid_argument(all + ": an exact comparison needs sums of at most 2^24, " +
+      throw std::invalid_argument(context_ + ": an exact comparison needs sums of at most 2^24, " +
                                   std::to_string(totals.inexact) + " elements have more");
     result.wrong = totals.wrong, result.touched = totals.touched;
     result.max_error = totals.max_error, result.max_ratio = totals.max_ratio, result.bound = totals.bound;
     if (totals.wrong || totals.touched)
-      result.message = all + ": " + std::to_string(totals.wrong) + " of " + std::to_string(result.elements) +
+      result.message = context_ + ": " + std::to_string(totals.wrong) + " of " + std::to_string(result.elements) +
                        " elements wrong, " + std::to_string(totals.touched) + " padding bytes changed";
     if (totals.wrong) {
       const int64_t i = totals.first_wrong, b = c.batch > 1 ? i / c.batch_stride : 0,
@@ -286,8 +294,29 @@ inline Comparison verify_on_gpu(const GemmFixture& f, const std::string& context
       result.message += "\n  the first one: [batch " + std::to_string(b) + ", row " + std::to_string(rest / c.pitch) +
                         ", col " + std::to_string(rest % c.pitch) + "]";
     }
+    return result;
   }
-  f.check_memory(result, all);
+
+ private:
+  static DeviceSums sums_of(const GemmFixture& f) {
+    StoredMatrix a = f.a.layout;
+    if (f.alpha == 0) a.cols = 0;  // never read: sums of nothing
+    return device_sums(a, f.device_a.data(), f.b.layout, f.device_b.data());
+  }
+  std::string context_;
+  double alpha_, beta_;
+  bool exact_;
+  DeviceSums sums_;
+};
+
+// GemmFixture::verify for large sizes: the same verdict, with reference and comparison on the device.
+inline Comparison verify_on_gpu(const GemmFixture& f, const std::string& context) {
+  Comparison result;
+  if (f.c.layout.span() > 0) {
+    const DeviceBuffer before(f.c);
+    result = GemmJudge(f, context).judge(f.c.layout, f.device_c.data(), before.data(), kOutputPadding);
+  }
+  f.check_memory(result, context + ": " + f.describe());
   return result;
 }
 

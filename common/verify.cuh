@@ -24,8 +24,6 @@ inline Comparison verify_gemm(const GemmFixture& fixture, int64_t multiply_adds,
 // The output buffer is overwritten: verify first.
 inline double time_gemm(GemmFixture& f, const std::string& kernel, const std::string& shape, double flops,
                         const std::function<Status(cudaStream_t)>& run) {
-  BenchOptions options = BenchOptions::quick();
-  options.cold = false;
   const auto require = [](const Status& status) {
     if (!status) throw std::runtime_error(status.message);
   };
@@ -38,7 +36,8 @@ inline double time_gemm(GemmFixture& f, const std::string& kernel, const std::st
     entries.insert(entries.begin(), {"cublas", [&](cudaStream_t s) { require(cublas(s)); }});
   else
     std::printf("no comparison with cuBLAS: %s\n", possible.message.c_str());
-  const std::vector<Timing> timings = Bench(options).compare(entries);
+  const std::vector<Timing> timings = Bench(BenchOptions::quick(false)).compare(entries);
+  require_figures(timings);
   for (const Timing& timing : timings) std::printf("%s\n", timing_line(timing, shape, flops).c_str());
   return timings.back().us;
 }

@@ -26,16 +26,15 @@ struct CropProgram {
 
 // Times a copy into `to` beside cudaMemcpy of as many bytes, prints both, gives its microseconds. GPU.
 inline double time_beside_memcpy(const BenchEntry& copy, const DeviceBuffer& to) {
-  BenchOptions quick = BenchOptions::quick();
-  quick.cold = false;
   const size_t bytes = to.size();
   DeviceBuffer plain(bytes);
-  const std::vector<Timing> timings = Bench(quick).compare(
+  const std::vector<Timing> timings = Bench(BenchOptions::quick(false)).compare(
       {{"cudaMemcpy",
         [&](cudaStream_t s) {
           require_success(cudaMemcpyAsync(plain.data(), to.data(), bytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
         }},
        copy});
+  require_figures(timings);
   for (const Timing& t : timings)
     std::printf("%-10s %.2f us, %.1f GB/s, twice the bytes of the destination; %.3fx [%.3f, %.3f] of cudaMemcpy, L2 warm\n",
                 t.name.c_str(), t.us, 2.0 * static_cast<double>(bytes) / t.us * 1e-3, t.speed_up.median, t.speed_up.low,

@@ -14,6 +14,7 @@
 #include "common/repack.cuh"
 #include "gemm/gemm_arguments.cuh"
 #include "gemm/gemm_mma.cuh"
+#include "gemm/gemm_simt.cuh"
 
 namespace grout {
 
@@ -215,6 +216,95 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
   if (Status s = gemm_mma_choose<T>(g, k, device, forced, variant); !s) return s;
   return gemm_mma_launch_variant<T>(*variant, g, k, device, stream, choice);
 }
+
+// ---- the simt kernel ----
+
+// Sums fill the registers of the large tiles; the small ones are for small problems, whose k steps are dealt to all warps.
+using GemmSimtTile256x128 = GemmSimtTile<4, 2, 1, 4, 2, 16, 4, 1>;
+using GemmSimtTile128x128 = GemmSimtTile<2, 2, 2, 4, 2, 32, 3, 1>;
+using GemmSimtTile128x64 = GemmSimtTile<2, 1, 4, 4, 2, 32, 3, 1>;
+using GemmSimtTile64x64 = GemmSimtTile<1, 1, 8, 4, 2, 32, 4, 1>;
+using GemmSimtTile64x32 = GemmSimtTile<1, 1, 8, 4, 1, 32, 4, 2>;
+using GemmSimtTile32x32 = GemmSimtTile<1, 1, 8, 2, 1, 32, 4, 2>;
+
+template <class Tile, bool TransA, bool TransB> GemmSimtVariant gemm_simt_variant(double rate) {
+  constexpr bool kVectors = TransA || !TransB;  // else both are contiguous along k
+  return {TransA, TransB, Tile::m, Tile::n, Tile::k, Tile::threads,
+          sizeof(GemmSimtStorage<Tile, TransA, TransB, false>), rate, Tile::blocks,
+          &gemm_simt_kernel<Tile, TransA, TransB, false>, &gemm_simt_kernel<Tile, TransA, TransB, kVectors>};
+}
+template <bool TransA, bool TransB> struct GemmSimtVariants {
+  static inline const std::array<GemmSimtVariant, 7> list = {{
+      gemm_simt_variant<GemmSimtTile256x128, TransA, TransB>(1.0),
+      gemm_simt_variant<GemmSimtTile<2, 2, 1, 4, 2, 16, 3, 2>, TransA, TransB>(0.9),
+      gemm_simt_variant<GemmSimtTile128x128, TransA, TransB>(0.97),
+      gemm_simt_variant<GemmSimtTile128x64, TransA, TransB>(0.94),
+      gemm_simt_variant<GemmSimtTile64x64, TransA, TransB>(0.88),
+      gemm_simt_variant<GemmSimtTile64x32, TransA, TransB>(0.7),
+      gemm_simt_variant<GemmSimtTile32x32, TransA, TransB>(0.55),
+  }};
+};
+// A template, so that its kernels can be compiled elsewhere.
+template <bool TransA> std::span<const GemmSimtVariant> gemm_simt_variants(bool trans_b) {
+  return trans_b ? std::span(GemmSimtVariants<TransA, true>::list) : std::span(GemmSimtVariants<TransA, false>::list);
+}
+inline std::span<const GemmSimtVariant> gemm_simt_variants(bool trans_a, bool trans_b) {
+  return trans_a ? gemm_simt_variants<true>(trans_b) : gemm_simt_variants<false>(trans_b);
+}
+
+inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
+                               GemmChoice& choice, const GemmChoice* forced) {
+  const auto full_tiles = [&](const GemmSimtVariant& v) {
+    return g.m % v.tile_m == 0 && g.n % v.tile_n == 0 && k % v.tile_k == 0;
+  };
+  const auto path_of = [&](const GemmSimtVariant& v) {
+    return full_tiles(v) && g.bounds != GemmBounds::checked ? GemmPath::aligned : GemmPath::bounded;
+  };
+  const GemmSimtVariant* best = nullptr;
+  double best_time = 0;
+  for (const GemmSimtVariant& v : gemm_simt_variants(g.trans_a, g.trans_b)) {
+    if (v.shared_bytes > device.shared_per_block) continue;
+    if (g.bounds == GemmBounds::none && path_of(v) != GemmPath::aligned) continue;
+    // Full tiles may be forced to the bounded path.
+    if (forced != nullptr &&
+        (!same_tile(*forced, v.tile_m, v.tile_n, v.tile_k) ||
+         (forced->path != path_of(v) && (forced->path != GemmPath::bounded || g.bounds == GemmBounds::none))))
+      continue;
+    // Of the busiest multiprocessor: the products of its tiles, and what a tile takes beside them, in products.
+    const int64_t most = (gemm_tiles(g, v.tile_m, v.tile_n) + device.sms - 1) / device.sms;
+    const auto steps = static_cast<double>((k + v.tile_k - 1) / v.tile_k * v.tile_k);
+    const double products = static_cast<double>(v.tile_m) * v.tile_n * steps;
+    const double time = static_cast<double>(most) * (products / v.rate + 0x1p18);
+    if (best == nullptr || time < best_time) best = &v, best_time = time;
+  }
+  if (best == nullptr) {
+    if (forced != nullptr)
+      return cannot_force(*forced, "extents, bounds or the device need another path, or there is no such tile");
+    if (g.bounds != GemmBounds::none)
+      return unsupported("no GEMM tile fits the " + text(static_cast<int64_t>(device.shared_per_block)) +
+                         " bytes of shared memory that a block of this device may use");
+    return invalid("bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
+                   " are not multiples of 32, 32 and 32, the smallest tile; bounds=auto takes them");
+  }
+  const GemmPath path = forced != nullptr ? forced->path : path_of(*best);
+  const int64_t tiles = gemm_tiles(g, best->tile_m, best->tile_n), resident = int64_t{device.sms} * best->blocks_per_sm;
+  choice = {"simt", path, best->tile_m, best->tile_n, best->tile_k, best->threads, best->shared_bytes, tiles, resident,
+            path == GemmPath::aligned ? "full tiles; fp32 needs no alignment"
+                                      : "ragged extents or bounds=true; fp32 needs no alignment"};
+  const auto aligned = [&](const void* base, int64_t ld, int64_t stride) {
+    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % 4 == 0 && (g.batch == 1 || stride % 4 == 0);
+  };
+  const bool vectors = k > 0 && (!g.trans_a || aligned(g.a, g.lda, g.batch_a)) &&  // else there is nothing to load
+                       (g.trans_b || aligned(g.b, g.ldb, g.batch_b));
+  const GemmSimtParameters parameters = {
+      static_cast<const float*>(g.a), static_cast<const float*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
+      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d,
+      k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
+      g.beta, g.out, path == GemmPath::bounded && full_tiles(*best)};
+  return launch(vectors ? best->vectors_kernel : best->kernel,
+                dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)),
+                dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream, parameters);
+}
 }  // namespace detail
 
 // Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying. Which are
@@ -228,8 +318,8 @@ inline size_t gemm_workspace_bytes(const GemmArguments& g) {
 
 // Computes D on `stream`. Shapes, strides and their rules: GemmArguments. Complete when the stream is.
 // Errors: invalid (bad arguments, one sentence with the values), unsupported (this device), device_error (launch).
-// `choice`, if given, receives kernel, path and tile. `forced`, if given, is what an earlier call chose: the same kernel, path
-// and tile are used again, not chosen afresh, or refused where they cannot be.
+// `choice`, if given, receives kernel, path and tile. `forced`, if given, is what an earlier call chose: the same kernel,
+// path and tile are used again, not chosen afresh, or refused where they cannot be.
 inline Status gemm(const GemmArguments& g, cudaStream_t stream, GemmChoice* choice = nullptr,
                    const GemmChoice* forced = nullptr) {
   const GemmChoice again = forced != nullptr ? *forced : GemmChoice{};  // `choice` may be the same object
@@ -255,7 +345,7 @@ inline Status gemm(const GemmArguments& g, cudaStream_t stream, GemmChoice* choi
                                              (nothing ? " have nothing to compute" : std::string(" need kernel ") + kernel));
   if (nothing) return {};  // and nothing to launch
   const int64_t k = g.alpha == 0 ? 0 : g.k;  // no product: A and B are not read
-  if (g.type == ElementType::f32) return unsupported("A and B of type f32 need kernel simt, which is not built yet");
+  if (g.type == ElementType::f32) return detail::gemm_simt_launch(g, k, device, stream, chosen, forced);
   return g.type == ElementType::bf16 ? detail::gemm_mma_launch<bf16>(g, k, device, stream, chosen, forced)
                                      : detail::gemm_mma_launch<f16>(g, k, device, stream, chosen, forced);
 }

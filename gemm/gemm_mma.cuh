@@ -20,8 +20,8 @@
 // rejects       nothing: what it cannot do is refused by the host entry, gemm.cuh.
 // verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
-#include "common/store.cuh"
 #include "common/walk.cuh"
+#include "gemm/gemm_store.cuh"
 #include "gemm/gemm_tiles.cuh"
 
 namespace grout {
@@ -125,46 +125,6 @@ template <class T, int Extent, int K, bool KMajor, bool IsA, int Patch> struct G
     else ptx::ldmatrix_x4_trans(r, row(tile, piece, step));
   }
 };
-
-// Stores one strip of a warp (8 rows, from `origin` of D) out of shared memory, V neighbours a lane: 16 bytes where D's
-// rows are aligned, else single elements, so that the warp still writes neighbours to neighbours. Warp.
-template <class To, int V, Bounds BoundsT, int Columns, int Pitch, class T>
-GROUT_DEVICE void gemm_store_strip(const float* strip, const GemmMmaParameters<T>& p, To* d, const To* c, Origin origin,
-                                   int lane) {
-  constexpr int kColumns = Columns < 32 * V ? Columns : 32 * V, kRows = 32 * V / kColumns;  // of one turn
-  using Ownership = VectorTiled<kRows, kColumns, 1, V, 32>;
-  const auto out = view(d, layout(shape(p.m, p.n), stride(p.ldc, 1_c)));
-  const auto at = Ownership::at(lane, 0);
-#pragma unroll 1
-  for (int row = 0; row < 8; row += kRows) {
-#pragma unroll
-    for (int col = 0; col < Columns; col += kColumns) {
-      Fragment<float, Ownership> values;
-      const float* from = strip + (row + at[0]) * Pitch + col + at[1];
-      if constexpr (V == 1) {
-        values[0] = *from;
-      } else {
-#pragma unroll
-        for (int i = 0; i < V; i += 4) {
-          uint32_t words[4];
-          ptx::load_shared(words, ptx::shared_address(from + i));
-#pragma unroll
-          for (int j = 0; j < 4; ++j) values[i + j] = std::bit_cast<float>(words[j]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < V; ++i) values[i] *= p.alpha;
-      if (p.beta != 0) {  // else C is not read: it may be null, or hold NaN
-        const int64_t c_row = origin.row + row + at[0], c_col = origin.col + col + at[1];
-#pragma unroll
-        for (int i = 0; i < V; ++i)
-          if (BoundsT == Bounds::none || (c_row < p.m && c_col + i < p.n))
-            values[i] += p.beta * to_float(c[c_row * p.ldc + c_col + i]);
-      }
-      store(StorePlan<To, Ownership, 1, BoundsT>{}, out, values, {origin.row + row, origin.col + col}, lane);
-    }
-  }
-}
 
 // TransA: A is stored K x M. TransB: B is stored N x K. (Row-major both; "nn" has A contiguous along k, B along n.)
 template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
@@ -347,20 +307,7 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
       }
       __syncwarp();  // the strip is complete
       const Origin origin = {patch.row + 8 * i, patch.col};
-      const auto write_out = [&]<class To>(To* d) {
-        d += batch * p.batch_d;
-        const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + batch * p.batch_c;
-        constexpr int kWide = 16 / sizeof(To);
-        if (!detail::is_aligned(d, 16) || p.ldc % kWide != 0)
-          gemm_store_strip<To, 1, kBounds, kColumns, kPitch>(strip, p, d, c, origin, lane);
-        else if (kBounds == Bounds::none || patch_is_inside)
-          gemm_store_strip<To, kWide, Bounds::none, kColumns, kPitch>(strip, p, d, c, origin, lane);
-        else
-          gemm_store_strip<To, kWide, Bounds::checked, kColumns, kPitch>(strip, p, d, c, origin, lane);
-      };
-      if (p.out == ElementType::bf16) write_out(static_cast<bf16*>(p.d));
-      else if (p.out == ElementType::f16) write_out(static_cast<f16*>(p.d));
-      else write_out(static_cast<float*>(p.d));
+      gemm_store_strip<kBounds, Storage::strip_rows, kColumns, kPitch>(strip, p, batch, origin, patch_is_inside, lane);
       __syncwarp();  // all lanes have read the strip
     }
     if (!more_tiles) break;

@@ -145,13 +145,10 @@ TEST_F(CheckGpu, ManySmallCases) {
 TEST_F(CheckGpu, GraphsOfRuns) {
   DeviceBuffer buffer(1 << 20);
   const BenchEntry entry{"memset", [&](cudaStream_t s) { (void)cudaMemsetAsync(buffer.data(), 1, buffer.size(), s); }};
-  BenchOptions options = BenchOptions::quick();
-  options.cold = false;
-  const auto timings = Bench(options).compare({entry, as_graph(entry, 20)});
+  const auto timings = Bench(BenchOptions::quick(false)).compare({entry, as_graph(entry, 20)});
   EXPECT_GT(timings[0].us, 0.1);
   if (!test::short_run()) EXPECT_LT(timings[1].us, 2 * timings[0].us);  // an instrument's time says nothing
-  options.cold = true;
-  EXPECT_GT(Bench(options).compare({entry})[0].us, 0.1);
+  EXPECT_GT(Bench(BenchOptions::quick(true)).compare({entry})[0].us, 0.1);
 }
 
 // Each thread has a cuBLAS handle, made when it first needs one: here by a graph.

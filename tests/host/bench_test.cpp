@@ -9,83 +9,89 @@
 namespace grout {
 namespace {
 
-TEST(Statistics, Median) {
-  EXPECT_TRUE(std::isnan(median({})));
-  EXPECT_EQ(median({3}), 3);
-  EXPECT_EQ(median({5, 1, 3}), 3);
-  EXPECT_EQ(median({4, 1, 100, 2}), 3);
-}
-
-TEST(Statistics, PairedRatio) {
-  const Ratio ratio = paired_ratio({10, 20, 40}, {5, 5, 20});
-  EXPECT_EQ(ratio.median, 2);
-  EXPECT_EQ(ratio.low, 2);
-  EXPECT_EQ(ratio.high, 4);
-  EXPECT_THROW((void)paired_ratio({1}, {1, 2}), std::invalid_argument);
-  EXPECT_THROW((void)paired_ratio({}, {}), std::invalid_argument);
-}
-
-TEST(Statistics, RoundsGoForthAndBack) {
-  std::vector<size_t> order;
-  const auto times = abba_rounds(3, 2, [&](size_t i) {
-    order.push_back(i);
-    return static_cast<double>(i);
-  });
-  EXPECT_EQ(order, (std::vector<size_t>{0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0}));
-  EXPECT_EQ(times, (std::vector<std::vector<double>>{{0, 0}, {1, 1}, {2, 2}}));
-}
-
-// Every visit is slower than the one before it by the same step; equal entries still come out equal.
-TEST(Statistics, LinearDriftCancels) {
-  double drift = 100;
-  const auto times = abba_rounds(2, 5, [&](size_t i) { return (drift += 3) / (i == 1 ? 2 : 1); });
-  EXPECT_NE(times[0][0], times[0][4]);
-  const Ratio ratio = paired_ratio(times[0], times[1]);
-  EXPECT_NEAR(ratio.median, 2, 1e-12);
-  EXPECT_NEAR(ratio.low, 2, 1e-12);
-  EXPECT_NEAR(ratio.high, 2, 1e-12);
-}
-
-TEST(Statistics, Waves) {
-  EXPECT_EQ(describe_waves(561, 132), "561 tiles in 4.25 waves of 132, the last one 25% full");
-  EXPECT_EQ(describe_waves(132, 132), "132 tiles in 1.00 waves of 132, the last one 100% full");
-  EXPECT_EQ(describe_waves(0, 132), "0 tiles in 0.00 waves of 132, the last one 0% full");
-}
-
 // Case 6.4: a rate says of which shape, how many FLOPs and which cache state it is.
 TEST(Line, NamesShapeFlopsAndMode) {
-  Timing t{"ours", std::vector<double>(10, 736.3), 736.3, {1.25, 1.2, 1.3}, true, 54};
+  Timing t{.name = "ours", .round_us = std::vector<double>(4, 736.3), .us = 736.3, .speed_up = {1.25, 1.2, 1.3}, .runs_per_batch = 54};
   EXPECT_EQ(
       timing_line(t, "5120x5120x4096 nn bf16", 2.0 * 5120 * 5120 * 4096),
       "ours                 5120x5120x4096 nn bf16  214.7 GFLOP  736.30 us  291.7 TFLOP/s  1.250x [1.200, 1.300]  "
-      "L2 cold, 10 ABBA rounds of 2 x 54 runs");
+      "L2 cold, 4 rounds of 54 runs a batch");
   t.cold = false;
   EXPECT_NE(timing_line(t, "", 1).find("L2 warm"), std::string::npos);
 }
 
+BenchOptions short_rounds(bool cold, int rounds = 3, int batches = 2) {
+  BenchOptions options = BenchOptions::quick(cold);
+  options.rounds = rounds, options.batches = batches;
+  return options;
+}
+auto sleeper(int us) {
+  return [us](cudaStream_t) { std::this_thread::sleep_for(std::chrono::microseconds(us)); };
+}
+
 TEST(Bench, ComparesEntriesThatSleep) {
-  const auto sleeper = [](int us) {
-    return [us](cudaStream_t) { std::this_thread::sleep_for(std::chrono::microseconds(us)); };
-  };
   for (const bool cold : {true, false}) {
-    BenchOptions options = BenchOptions::quick();
-    options.cold = cold;
-    Bench bench(options);
-    const auto timings = bench.compare({{"slow", sleeper(2000)}, {"fast", sleeper(500)}});
+    const auto timings = Bench(short_rounds(cold)).compare({{"slow", sleeper(2000)}, {"fast", sleeper(500)}});
     ASSERT_EQ(timings.size(), 2u);
-    EXPECT_EQ(timings[0].round_us.size(), 3u);
+    for (const Timing& t : timings) {
+      EXPECT_EQ(t.round_us.size(), 3u);
+      EXPECT_EQ(t.round_wall_us.size(), 3u);
+      EXPECT_EQ(t.failure, "");
+      EXPECT_GE(t.wall_us, t.us * 0.9);
+    }
     EXPECT_EQ(timings[0].speed_up.median, 1);
     EXPECT_GE(timings[0].us, 1990);
     EXPECT_GE(timings[1].us, 490);
     EXPECT_GT(timings[1].speed_up.median, 1);
-    EXPECT_GE(timings[1].runs_per_visit, 1);
+    EXPECT_GE(timings[1].runs_per_batch, 1);
   }
+}
+
+// Forth and back in turn; every visit between its before and its after; as many runs as were asked for.
+TEST(Bench, VisitsInOrder) {
+  std::vector<std::string> seen;
+  BenchOptions options = short_rounds(false, 4, 3);
+  options.warm_up_ms = 1;
+  options.progress = [&](const std::string& name, int round) { seen.push_back(name + std::to_string(round)); };
+  int calls = 0;
+  const auto entry = [&](const std::string& name) {
+    return BenchEntry{.name = name,
+                      .run = [&](cudaStream_t s) { ++calls, sleeper(300)(s); },
+                      .before = [&, name] { seen.push_back("poison " + name); },
+                      .after = [&, name] { seen.push_back("judge " + name); }};
+  };
+  const auto timings = Bench(options).compare({entry("a"), entry("b")});
+  std::vector<std::string> expected = {"a-1", "poison a", "b-1", "poison b"};
+  for (const std::string visit : {"a0", "b0", "b1", "a1", "a2", "b2", "b3", "a3"})
+    for (const std::string& word : {visit, "poison " + visit.substr(0, 1), "judge " + visit.substr(0, 1)}) expected.push_back(word);
+  EXPECT_EQ(seen, expected);
+  EXPECT_GE(calls, 4 * 3 * (timings[0].runs_per_batch + timings[1].runs_per_batch));
+}
+
+// A failure, of a run or of a verdict, early or late, takes all the figures of its entry and none of the others'.
+TEST(Bench, AFailureHasNoFigure) {
+  for (const int fails_at : {0, 1, 2}) {
+    int verdicts = 0;
+    const auto timings = Bench(short_rounds(false)).compare(
+        {{"right", sleeper(200)},
+         {.name = "wrong", .run = sleeper(200), .after = [&] { if (verdicts++ == fails_at) throw std::runtime_error("one wrong"); }}});
+    EXPECT_EQ(timings[1].failure, "one wrong");
+    EXPECT_TRUE(timings[1].round_us.empty() && timings[1].round_wall_us.empty());
+    EXPECT_TRUE(std::isnan(timings[1].us) && std::isnan(timings[1].speed_up.median));
+    EXPECT_EQ(verdicts, fails_at + 1) << "it was visited again";
+    EXPECT_EQ(timings[0].round_us.size(), 3u);
+    EXPECT_THROW(require_figures(timings), std::runtime_error);
+  }
+  const auto base = Bench(short_rounds(true)).compare({{"throws", [](cudaStream_t) { throw std::runtime_error("no"); }}, {"right", sleeper(200)}});
+  EXPECT_EQ(base[0].failure, "no");
+  EXPECT_TRUE(std::isnan(base[1].speed_up.median));
+  EXPECT_GT(base[1].us, 190);
 }
 
 TEST(Bench, SeveralRunsACallNeedAWarmCache) {
   int calls = 0;
   const BenchEntry graph{"graph", [&](cudaStream_t) { ++calls; }, 20};
-  EXPECT_THROW((void)Bench(BenchOptions::quick()).compare({graph}), std::invalid_argument);
+  EXPECT_THROW((void)Bench(BenchOptions::quick(true)).compare({graph}), std::invalid_argument);
   EXPECT_EQ(calls, 0);
 }
 

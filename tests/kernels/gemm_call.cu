@@ -54,6 +54,15 @@ std::vector<ReachableKernel> reachable_gemm_kernels() {
   std::vector<ReachableKernel> all;
   append<bf16>(all);
   append<f16>(all);
+  for (const bool trans_a : {false, true})
+    for (const bool trans_b : {false, true})
+      for (const auto& v : detail::gemm_simt_variants(trans_a, trans_b)) {
+        const auto add = [&](void (*kernel)(GemmSimtParameters), const char* loads) {
+          all.push_back({reinterpret_cast<const void*>(kernel), ElementType::f32, trans_a, trans_b, loads, v.tile_m, v.tile_n});
+        };
+        add(v.kernel, "elements");
+        if (v.vectors_kernel != v.kernel) add(v.vectors_kernel, "vectors");
+      }
   all.push_back({reinterpret_cast<const void*>(&repack_kernel<2>), ElementType::bf16, false, false, "repack", 325, 325});
   return all;
 }

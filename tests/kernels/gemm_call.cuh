@@ -45,7 +45,9 @@ struct ReachableKernel {
   const void* address;
   ElementType type;
   bool trans_a, trans_b;
-  std::string path;  // repack: the kernel that copies misaligned operands first, in any layout
+  // repack: the kernel that copies misaligned operands first, in any layout. Of f32: elements or vectors, how operands are
+  // loaded that are contiguous along m or n.
+  std::string path;
   int tile_m, tile_n;
 };
 std::vector<ReachableKernel> reachable_gemm_kernels();

@@ -172,10 +172,13 @@ inline const std::vector<int64_t> kGemmSizes = {0,  1,  2,  7,  8,  9,   15,  16
                                                 63, 64, 65, 73, 97, 105, 107, 127, 128, 129, 130, 257};
 inline constexpr float kAlphas[] = {1, 0, -2, 0.5f}, kBetas[] = {0, 1, -1, 0.5f};
 
-inline std::vector<GemmCase> gemm_cases(int count, uint64_t seed, const std::vector<int64_t>& sizes = kGemmSizes) {
+inline const std::vector<ElementType> kMmaTypes = {ElementType::bf16, ElementType::f16};
+
+inline std::vector<GemmCase> gemm_cases(int count, uint64_t seed, const std::vector<int64_t>& sizes = kGemmSizes,
+                                        const std::vector<ElementType>& types = kMmaTypes) {
   std::mt19937_64 random(seed);
   const int extents = static_cast<int>(sizes.size());
-  Deck m(extents, random), n(extents, random), k(extents, random), layout(4, random), type(2, random), out(3, random),
+  Deck m(extents, random), n(extents, random), k(extents, random), layout(4, random), type(static_cast<int>(types.size()), random), out(3, random),
       alpha(4, random), beta(4, random), batch(8, random), pad_a(10, random), pad_b(10, random), pad_c(10, random),
       offset_a(9, random), offset_b(9, random), offset_c(9, random), offset_d(9, random), in_place(2, random),
       null_unread(2, random), bounds(6, random), integers(2, random), schedule(10, random), style(6, random),
@@ -187,7 +190,7 @@ inline std::vector<GemmCase> gemm_cases(int count, uint64_t seed, const std::vec
     x.k = sizes[static_cast<size_t>(k.deal())];
     const int l = layout.deal(), group = batch.deal();
     x.trans_a = l & 1, x.trans_b = l & 2;
-    x.type = type.deal() ? ElementType::f16 : ElementType::bf16;
+    x.type = types[static_cast<size_t>(type.deal())];
     x.out = static_cast<ElementType>(out.deal());
     x.alpha = kAlphas[alpha.deal()], x.beta = kBetas[beta.deal()];
     x.batch = group < 3 ? 1 : group % 2 ? 2 : 3;
@@ -256,13 +259,14 @@ class FactorCounts {
   std::map<std::string, std::map<std::string, int>> counts_;
 };
 
-inline void expect_gemm_factors(FactorCounts& f, const std::vector<int64_t>& sizes) {
+inline void expect_gemm_factors(FactorCounts& f, const std::vector<int64_t>& sizes,
+                                const std::vector<ElementType>& types = kMmaTypes) {
   for (const char* extent : {"M", "N", "K"}) f.expect(extent, sizes);
   const std::vector<int64_t> to9 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, to8 = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   for (const char* pitch : {"pitch A +", "pitch B +", "pitch C +"}) f.expect(pitch, to9);
   for (const char* offset : {"offset A", "offset B", "offset C", "offset D"}) f.expect(offset, to8);
   f.expect<const char*>("layout", {"nn", "nt", "tn", "tt"});
-  f.expect<const char*>("type", {"bf16", "f16"});
+  for (const ElementType type : types) f.expect<const char*>("type", {element_name(type)});
   f.expect<const char*>("out", {"bf16", "f16", "f32"});
   f.expect<float>("alpha", {1, 0, -2, 0.5f});
   f.expect<float>("beta", {0, 1, -1, 0.5f});
@@ -272,7 +276,8 @@ inline void expect_gemm_factors(FactorCounts& f, const std::vector<int64_t>& siz
   f.expect<const char*>("unread", {"null", "NaN"});
   f.expect<const char*>("bounds", {"auto", "true", "false"});
   f.expect<const char*>("data", {"integers", "random"});
-  f.expect<const char*>("path", {"aligned", "bounded", "realign"});
+  f.expect<const char*>("path", {"aligned", "bounded"});
+  if (types == kMmaTypes) f.expect<const char*>("path", {"realign"});  // f32 needs no alignment
 }
 inline void count_gemm_factors(FactorCounts& f, const GemmCase& x, const GemmChosen& chosen) {
   f.count("M", x.m), f.count("N", x.n), f.count("K", x.k);

@@ -27,6 +27,15 @@ with open(future, "w", encoding="utf-8") as file:
     file.write('#!/bin/sh\nexec g++ -U__GNUC__ -D__GNUC__=99 "$@"\n')
 os.chmod(future, 0o755)
 
+# Folders that are not the pinned revision's: of another one, and with a header changed.
+with open(os.path.join(root, "cmake/pinned.cmake"), encoding="utf-8") as file:
+    PINNED = re.search(r"grout_pinned_commit ([0-9a-f]{40})\)", file.read()).group(1)
+for name, commit in (("other", "0" * 40), ("changed", PINNED)):
+    os.makedirs(os.path.join(scratch, name, "gemm"))
+    for path, text in (("PINNED_COMMIT", f"{commit}\n"), ("gemm/gemm.cuh", "// not that one's\n")):
+        with open(os.path.join(scratch, name, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
 CUDA = [f"-DCMAKE_CUDA_COMPILER={options.nvcc}", f"-DCMAKE_CUDA_HOST_COMPILER={options.host_compiler}"]
 # name, arguments, needs nvcc, must it work, patterns that the output must have
 table = [
@@ -35,6 +44,7 @@ table = [
     ("no GoogleTest", ["-DGROUT_CUDA=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"], False, True, ["no GoogleTest", "libgtest-dev"]),
     ("no Boost.Context", ["-DGROUT_CUDA=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON"], False, True,
      ["no Boost.Context", "libboost-context-dev"]),
+    ("no fmt", ["-DGROUT_CUDA=OFF", "-DGROUT_FMT_INCLUDE=OFF"], False, True, ["compare needs", "nlohmann-json3-dev libfmt-dev"]),
     ("70", ["-DCMAKE_CUDA_ARCHITECTURES=70"], True, False, ["has 70", "toolkit before 13", "accepted: 80;"]),
     ("75", ["-DCMAKE_CUDA_ARCHITECTURES=75"], True, False, ["has 75", "80 or later", "accepted: 80;"]),
     ("90", ["-DCMAKE_CUDA_ARCHITECTURES=90"], True, False, ["has 90", "use 90a"]),
@@ -47,6 +57,12 @@ table = [
     ("every accepted one", ["-DCMAKE_CUDA_ARCHITECTURES=80;86;89;90a;100a;103a;120a;121a"], True, True, []),
     ("an unsupported host compiler", [f"-DCMAKE_CUDA_HOST_COMPILER={future}"], True, False,
      [re.escape(future), "CMAKE_CUDA_HOST_COMPILER", "unsupported GNU version", "g\\+\\+ 12 to 15"]),
+    ("no pinned revision", ["-DGROUT_CUDA=OFF", f"-DGROUT_PINNED_SOURCE={scratch}/none"], False, False, ["/none", "PINNED_COMMIT", PINNED]),
+    ("another pinned revision", ["-DGROUT_CUDA=OFF", f"-DGROUT_PINNED_SOURCE={scratch}/other"], False, False,
+     ["/other", f"revision '{'0' * 40}'", f"{PINNED} is needed"]),
+    ("a changed pinned revision", ["-DGROUT_CUDA=OFF", f"-DGROUT_PINNED_SOURCE={scratch}/changed"], False, False,
+     ["/changed", "not those of revision", PINNED[:7]]),
+    ("no history", ["-DGROUT_CUDA=OFF", f"-DGROUT_GIT={shutil.which('false')}"], False, True, [PINNED[:7], "is not here: git has no such commit"]),
     ("an nvcc that does not run", ["-DCMAKE_CUDA_COMPILER=/nonexistent/nvcc"], False, False, ["/nonexistent/nvcc", "GROUT_CUDA=OFF"]),
 ]
 if not os.path.exists("/dev/nvidia0") and shutil.which("nvidia-smi") is None:

@@ -17,7 +17,7 @@ parser.add_argument("compiler")
 parser.add_argument("--nvcc", default="")
 options = parser.parse_args()
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-headers = sorted(os.path.relpath(path, root) for directory in ("common", "common/sim", "common/show", "copy", "gemm", "attention", "tmem")
+headers = sorted(os.path.relpath(path, root) for directory in ("common", "common/sim", "common/show", "compare", "copy", "gemm", "attention", "tmem")
                  for end in ("cuh", "h", "hpp") for path in glob.glob(f"{root}/{directory}/*.{end}"))
 
 

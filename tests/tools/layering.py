@@ -1,9 +1,11 @@
 """The rules of the tree, read off the files:
 - an include points only down: kernels -> operations and instructions -> descriptions; kernel directories do not include
-  one another; kernel headers include neither args, check, bench, show, program nor sim; layout.cuh includes nothing of ours;
+  one another; kernel headers include neither args, check, bench, show, program, the C interfaces nor sim; layout.cuh includes
+  nothing of ours, and what C includes (*_c.h, c_abi.h) nothing but c_abi.h;
+  compare/ may include anything, and only tests include it;
 - layout.cuh is shorter than 400 lines, what kernels can include of common/ than 3,500 (all of it is printed);
-- conditional compilation only in numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, sim/ and, for programs, verify.cuh, which no kernel
-  includes; inline assembly only in ptx.cuh and ptx_sm90.cuh; no static __shared__; includes are by path from the root; headers begin with
+- conditional compilation only in numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, sim/ and, for programs, verify.cuh and c_abi.h, which
+  no kernel includes; inline assembly only in ptx.cuh and ptx_sm90.cuh; no static __shared__; includes are by path from the root; headers begin with
   #pragma once."""
 import glob
 import os
@@ -16,10 +18,11 @@ from report import Cases
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERNEL_DIRS = ("copy", "gemm", "attention", "tmem")
 DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh", "span.cuh"}
-OPERATIONS = {"fragment.cuh", "copy.cuh", "batch.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
+OPERATIONS = {"fragment.cuh", "copy.cuh", "batch.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "element_walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
               "ptx_sm90.cuh", "tensor_map.cuh", "launch.cuh"}
-PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "verify.cuh", "program.cuh"}
-CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh"}
+C_HEADERS = {"c_abi.h", *(f"{directory}_c.h" for directory in KERNEL_DIRS)}
+PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "statistics.h", "verify.cuh", "program.cuh", "c_abi.cuh", *C_HEADERS}
+CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh", "common/c_abi.h"}
 COMMON_LINES, LAYOUT_LINES = 3500, 400
 
 
@@ -63,7 +66,7 @@ def layer_of(path):
 
 
 cases = Cases("layering")
-sources = files(*(f"{directory}/*.{end}" for directory in ("common", "common/show", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
+sources = files(*(f"{directory}/*.{end}" for directory in ("common", "common/show", "compare", *KERNEL_DIRS) for end in ("cuh", "cu", "h", "cpp")))
 headers = [path for path in sources if path.endswith((".cuh", ".h"))]
 problems = []
 
@@ -78,10 +81,14 @@ for path in sources:
         own, other = path.split("/")[0], include.split("/")[0]
         if own in KERNEL_DIRS and other in KERNEL_DIRS and own != other:
             problems.append(f"{where}: kernel directories do not include one another")
+        if other == "compare" and own != "compare":
+            problems.append(f"{where}: only tests include compare/")
         if own == "common" and other in KERNEL_DIRS and path in headers:
             problems.append(f"{where}: common/ does not know the kernels")
         if is_kernel_header(path) and (name in PROGRAMS_ONLY or include.startswith(("common/sim/", "common/show/"))):
-            problems.append(f"{where}: kernel files use neither args, check, bench, show, program nor sim")
+            problems.append(f"{where}: kernel files use neither args, check, bench, show, program, the C interfaces nor sim")
+        if os.path.basename(path) in C_HEADERS and include != "common/c_abi.h":
+            problems.append(f"{where}: it is read by C, and everything else of ours is C++")
         if mine in (1, 2) and theirs is not None and (theirs > mine or theirs == 0):
             problems.append(f"{where}: an include may only point down")
         if include.startswith("common/sim/") and own == "common" and path in headers and \
@@ -101,7 +108,7 @@ cases.check("headers begin with #pragma once", "; ".join(
 conditional = [f"{path}:{number}" for path in sources if path not in CONDITIONALS
                for number, line in enumerate(code_of(read(path)).splitlines(), 1)
                if re.match(r"\s*#\s*(if|ifdef|ifndef|elif|else)\b", line)]
-cases.check("no #if outside numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, verify.cuh and sim/", ", ".join(conditional))
+cases.check("no #if outside numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, verify.cuh, c_abi.h and sim/", ", ".join(conditional))
 
 assembly = [f"{path}:{number}" for path in sources if path not in ("common/ptx.cuh", "common/ptx_sm90.cuh")
             for number, line in enumerate(code_of(read(path)).splitlines(), 1) if re.search(r"\b(asm|__asm__)\b", line)]

@@ -1,0 +1,110 @@
+// The two limits of a device, measured beside each case: multiply-adds in registers, and a plain copy.
+#pragma once
+#include <memory>
+
+#include "common/ptx.cuh"
+#include "compare/engine.cuh"
+
+namespace grout::compare {
+
+// 16-bit words that no two neighbours share.
+static __global__ void fill_kernel(uint32_t* words, int64_t count, uint32_t seed) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
+    uint64_t x = (static_cast<uint64_t>(i) + seed) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    words[i] = static_cast<uint32_t>(x ^ x >> 31);
+  }
+}
+inline void fill_random(const DeviceBuffer& buffer, uint32_t seed) {
+  const Status status = launch(&fill_kernel, dim3(4096), dim3(256), 0, nullptr, buffer.as<uint32_t>(), static_cast<int64_t>(buffer.size() / 4), seed);
+  if (!status) throw std::runtime_error(status.message);
+}
+
+// Register-only mma.sync: every warp multiplies random fragments, 128 accumulators a thread, as the kernel does.
+static __global__ void __launch_bounds__(256) mma_ceiling_kernel(uint32_t seed, int iterations, float* out) {
+  uint32_t a[4][4], b[4][4], x = seed + blockIdx.x * 7919 + threadIdx.x * 104729;
+  const auto random = [&] {  // two bf16 in [0.5, 1) with random signs and mantissas
+    x = x * 1664525 + 1013904223;
+    return (x & 0x807f807fu) | 0x3f003f00u;
+  };
+  for (int i = 0; i < 16; ++i) a[i / 4][i % 4] = random(), b[i / 4][i % 4] = random();
+  float sum[4][8][4] = {};
+#pragma unroll 1
+  for (int t = 0; t < iterations; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const uint32_t operand[2] = {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]};
+        ptx::mma_m16n8k16<bf16>(sum[i][j], a[i], operand, sum[i][j]);
+      }
+    }
+  }
+  float total = 0;
+  for (auto& row : sum)
+    for (auto& atom : row)
+      for (float v : atom) total += v;
+  if (total == 1e30f) *out = total;  // keeps the work
+}
+
+// Register-only fp32 multiply-adds: 8 x 8 sums a thread of random values.
+static __global__ void __launch_bounds__(256) fma_ceiling_kernel(uint32_t seed, int iterations, float* out) {
+  float a[8], b[8], sum[8][8] = {};
+  uint32_t x = seed + blockIdx.x * 7919 + threadIdx.x * 104729;
+  const auto random = [&] {
+    x = x * 1664525 + 1013904223;
+    return static_cast<float>(static_cast<int32_t>(x)) * 0x1p-31f;
+  };
+  for (int i = 0; i < 8; ++i) a[i] = random(), b[i] = random();
+#pragma unroll 1
+  for (int t = 0; t < iterations; ++t) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) sum[i][j] = fmaf(a[i], b[j], sum[i][j]);
+    }
+  }
+  float total = 0;
+  for (auto& row : sum)
+    for (float v : row) total += v;
+  if (total == 1e30f) *out = total;
+}
+
+// flops: bf16 products through mma.sync, or fp32 ones (f32).
+inline Policy compute_ceiling(ElementType type) {
+  DeviceInfo device;
+  if (const Status status = device_info(device); !status) throw std::runtime_error(status.message);
+  const auto sink = std::make_shared<DeviceBuffer>(4);
+  const bool tensor = type != ElementType::f32;
+  const int blocks = device.sms * (tensor ? 1 : 2), iterations = tensor ? 4096 : 8192;
+  Policy p;
+  p.sample.name = tensor ? "mma.sync ceiling" : "fp32 FMA ceiling";
+  p.sample.role = Role::ceiling;
+  p.sample.flops = 1.0 * blocks * iterations * (tensor ? 2.0 * 16 * 8 * 16 * 32 * 8 : 2.0 * 64 * 256);
+  p.run = [=](cudaStream_t s) {
+    const Status status = launch(tensor ? &mma_ceiling_kernel : &fma_ceiling_kernel, dim3(static_cast<unsigned>(blocks)), dim3(256), 0, s,
+                                 1u, iterations, sink->as<float>());
+    if (!status) throw std::runtime_error(status.message);
+  };
+  return p;
+}
+
+// bytes: read and written by cudaMemcpy, device to device, of 512 MiB.
+inline constexpr size_t kCeilingBytes = size_t{512} << 20;
+inline Policy copy_ceiling() {
+  static const auto buffers = [] {
+    auto made = std::make_shared<std::pair<DeviceBuffer, DeviceBuffer>>(kCeilingBytes, kCeilingBytes);
+    fill_random(made->first, 1);
+    return made;
+  }();
+  Policy p;
+  p.sample.name = "copy ceiling";
+  p.sample.role = Role::ceiling;
+  p.sample.bytes = 2.0 * kCeilingBytes;
+  p.run = [from = buffers](cudaStream_t s) {
+    require_success(cudaMemcpyAsync(from->second.data(), from->first.data(), kCeilingBytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
+  };
+  return p;
+}
+
+}  // namespace grout::compare

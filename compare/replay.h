@@ -1,0 +1,56 @@
+// Replay: what was recorded, measured again with the recorded settings, and what came out otherwise. Plain C++, no
+// CUDA.
+//
+// Who runs a planned case builds each sample from its role and `requested` and the case from `shape`, never from
+// names, and chooses nothing itself: a setting that cannot be realised as requested is a failure of that sample.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/record.h"
+
+namespace grout::compare {
+
+// "FILE" or "FILE:SAMPLE".
+struct ReplaySource {
+  std::filesystem::path file;
+  std::string sample;  // empty: the first policy of each case
+};
+// A file of the whole text is preferred; else what follows the last colon is the sample.
+ReplaySource replay_source(const std::string& argument);
+
+struct Planned {
+  Case now;       // to be measured: `requested` holds what was realised; nothing realised, no figures
+  Case recorded;  // the same samples under the same names, as recorded; its pairs are those with a recorded verdict
+  std::vector<Run> by;  // who recorded them
+};
+struct ReplayPlan {
+  std::vector<Planned> cases;
+  std::vector<std::string> notes;  // what is not repeated, and why
+};
+
+// Every case of a file, every sample with its realised settings. Refused (Refusal) where nothing can be repeated.
+ReplayPlan plan_replay(const Results& reference, const std::string& file, std::optional<int> rounds = {});
+
+// The cases that both files have: the reference's policy against the candidate's, as samples "reference: NAME" and
+// "candidate: NAME", with what prepares them and the reference's ceilings. Recorded in two experiments, they are no
+// pair there.
+ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_from, const Results& candidate,
+                       const ReplaySource& candidate_from, std::optional<int> rounds = {});
+
+struct Replayed {
+  std::vector<std::string> differences;  // a line each
+  int verdicts = 0, reproduced = 0;      // recorded verdicts; those that came out again
+  int measured = 0;                      // pairs that have a verdict now
+  bool realised = true;                  // every sample was measured with the recorded settings
+  std::string summary() const;           // "7 of 8 verdicts reproduced"
+  int exit_code() const { return realised && verdicts == reproduced ? 0 : 1; }
+};
+Replayed compare_replay(const ReplayPlan& plan, const Results& now);
+
+// Notes, differences and the summary, a line each; for the terminal and, as a list, for Markdown.
+std::string replay_text(const ReplayPlan& plan, const Replayed& replayed);
+
+}  // namespace grout::compare

@@ -1,0 +1,331 @@
+// Replay: what is planned from one file or two, and what is said of what came out.
+#include "compare/replay.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+
+#include "compare/json.h"
+#include "tests/host/compare_cases.h"
+
+namespace grout::compare {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+template <class Do>
+std::string refusal_of(Do&& act) {
+  try {
+    act();
+  } catch (const Refusal& refused) {
+    return refused.what();
+  }
+  return "taken";
+}
+// As if the plan had been run: every sample with its requested settings realised, and the times recorded.
+Results run_again(const ReplayPlan& plan) {
+  Results now;
+  now.runs = {sample_run()};
+  for (const Planned& p : plan.cases) {
+    Case c = p.now;
+    for (size_t i = 0; i < c.samples.size(); ++i) {
+      Sample& s = c.samples[i];
+      const Sample& then = p.recorded.samples[i];
+      s.realised = s.requested;
+      s.failure = then.failure;
+      s.round_us = then.round_us, s.round_wall_us = then.round_wall_us;
+      s.validated = then.validated;
+    }
+    now.cases.push_back({0, c});
+  }
+  return now;
+}
+
+// ---- plans ----
+
+TEST(CompareReplayPlan, OneFileRepeatsEveryRealisedSetting) {
+  const Results ref = sample_results();
+  const ReplayPlan plan = plan_replay(ref, "ref.json");
+  ASSERT_EQ(plan.cases.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const Case &c = ref.cases[i].value, &now = plan.cases[i].now;
+    EXPECT_TRUE(same_case(now, c));
+    EXPECT_EQ(now.shape, c.shape);
+    EXPECT_EQ(now.protocol, c.protocol);
+    EXPECT_EQ(now.flops, c.flops);
+    EXPECT_EQ(now.bytes, c.bytes);
+    EXPECT_EQ(now.pairs, c.pairs);
+    EXPECT_EQ(now.before, Clocks{});
+    EXPECT_EQ(plan.cases[i].recorded.samples, c.samples);
+    EXPECT_EQ(plan.cases[i].by, std::vector{ref.runs[0]});
+    ASSERT_EQ(now.samples.size(), c.samples.size());
+    for (size_t j = 0; j < c.samples.size(); ++j) {
+      const Sample &s = now.samples[j], &then = c.samples[j];
+      EXPECT_EQ(s.name, then.name);
+      EXPECT_EQ(s.role, then.role);
+      EXPECT_EQ(s.prepares, then.prepares);
+      EXPECT_EQ(s.requested, then.realised);  // not what was requested then, which left the choice open
+      EXPECT_TRUE(s.realised.empty());
+      EXPECT_TRUE(s.round_us.empty() && s.round_wall_us.empty() && s.failure.empty());
+      EXPECT_EQ(s.validated, 0);
+    }
+  }
+  EXPECT_TRUE(plan.notes.empty());
+}
+TEST(CompareReplayPlan, RoundsMayBeOthers) {
+  const ReplayPlan plan = plan_replay(sample_results(), "ref.json", 7);
+  for (const Planned& p : plan.cases) {
+    Protocol expected = p.recorded.protocol;
+    expected.rounds = 7;
+    EXPECT_EQ(p.now.protocol, expected);
+  }
+  EXPECT_EQ(refusal_of([] { (void)plan_replay(sample_results(), "ref.json", 0); }), "--rounds 0: at least 1 is needed");
+}
+TEST(CompareReplayPlan, WhatWasNeverRealisedIsNotChosenAfresh) {
+  Results ref = sample_results();
+  ref.cases[3].value.samples[1].realised.clear();
+  const ReplayPlan plan = plan_replay(ref, "ref.json");
+  ASSERT_EQ(plan.cases.size(), 4u);
+  EXPECT_EQ(plan.cases[3].now.find("mma"), nullptr);
+  EXPECT_EQ(plan.cases[3].now.find("pad"), nullptr);  // what it would have prepared is not there
+  EXPECT_NE(plan.cases[3].now.find("cublas"), nullptr);
+  EXPECT_TRUE(plan.cases[3].now.pairs.empty());
+  ASSERT_EQ(plan.notes.size(), 2u);
+  EXPECT_EQ(plan.notes[0],
+            "gemm 65x97x73 nn bf16, L2 warm, mma: not repeated, as no settings of it were realised (wrong at (3, 4): "
+            "1.5 where "
+            "2.5 | 2.6 was expected)");
+  EXPECT_EQ(plan.notes[1], "gemm 65x97x73 nn bf16, L2 warm, pad: not repeated, as mma is not");
+  Sample& ceiling = ref.cases[0].value.samples[3];
+  ceiling.requested.clear(), ceiling.realised.clear();  // nothing to set, and a figure: repeated
+  EXPECT_NE(plan_replay(ref, "ref.json").cases[0].now.find("multiply-adds"), nullptr);
+  for (auto& [run, c] : ref.cases)
+    for (Sample& s : c.samples) s = failed(s.name, s.role, "no"), s.realised.clear();
+  EXPECT_EQ(refusal_of([&] { (void)plan_replay(ref, "ref.json"); }), "ref.json: has no case that could be repeated");
+  EXPECT_EQ(refusal_of([&] { (void)plan_replay(Results{}, "ref.json"); }),
+            "ref.json: has no case that could be repeated");
+}
+// A planned case, once measured, can be written.
+TEST(CompareReplayPlan, PlansHoldTogether) {
+  Results ref = sample_results();
+  ref.cases[3].value.samples[1].realised.clear();
+  EXPECT_EQ(refusal_of([&] { (void)to_json(run_again(plan_replay(ref, "ref.json"))); }), "taken");
+  EXPECT_EQ(
+      refusal_of([&] {
+        (void)to_json(run_again(plan_replay(sample_results(), {"ref.json", ""}, sample_results(), {"cand.json", ""})));
+      }),
+      "taken");
+}
+
+Results faster_results() {
+  Results r = sample_results();
+  r.runs[0].executables[0].second = std::string(64, 'b');
+  for (auto& [run, c] : r.cases) {
+    c.samples[1].name = "wgmma";
+    c.samples[1].realised = {{"kernel", "wgmma"}};
+    c.samples[2].prepares = "wgmma";
+    c.pairs = {{"cublas", "wgmma"}};
+    for (double& t : c.samples[1].round_us) t /= 4;
+  }
+  return r;
+}
+TEST(CompareReplayPlan, TwoFilesSetTheirPoliciesAgainstEachOther) {
+  Results candidate = faster_results();
+  candidate.cases.erase(candidate.cases.begin() + 1);
+  candidate.cases.push_back({0, sample_case("only here")});
+  const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, candidate, {"cand.json", ""});
+  ASSERT_EQ(plan.cases.size(), 3u);  // the cold case is not in both
+  const Planned& p = plan.cases[0];
+  Lines names;
+  for (const Sample& s : p.now.samples) names.push_back(s.name);
+  EXPECT_EQ(names,
+            (Lines{"reference: mma", "reference: pad", "candidate: wgmma", "candidate: pad", "multiply-adds", "copy"}));
+  EXPECT_EQ(p.now.pairs, (std::vector<Pair>{{"reference: mma", "candidate: wgmma"}}));
+  EXPECT_TRUE(p.recorded.pairs.empty());  // two experiments
+  EXPECT_EQ(p.now.find("reference: mma")->requested, (Settings{{"kernel", "mma"}, {"tile", "128x256x64"}}));
+  EXPECT_EQ(p.now.find("candidate: wgmma")->requested, (Settings{{"kernel", "wgmma"}}));
+  EXPECT_EQ(p.now.find("candidate: pad")->prepares, "candidate: wgmma");
+  EXPECT_EQ(p.now.find("copy")->role, Role::ceiling);
+  ASSERT_EQ(p.by.size(), 2u);
+  EXPECT_EQ(p.by[1].executables[0].second, std::string(64, 'b'));
+}
+TEST(CompareReplayPlan, ANamedSampleReplacesThePolicy) {
+  const ReplayPlan plan =
+      plan_replay(sample_results(), {"ref.json", "cublas"}, faster_results(), {"cand.json", "wgmma"}, 5);
+  EXPECT_EQ(plan.cases[0].now.pairs, (std::vector<Pair>{{"reference: cublas", "candidate: wgmma"}}));
+  EXPECT_EQ(plan.cases[0].now.find("reference: cublas")->role, Role::peer);
+  EXPECT_EQ(plan.cases[0].now.find("reference: pad"), nullptr);
+  EXPECT_EQ(plan.cases[0].now.protocol.rounds, 5);
+}
+TEST(CompareReplayPlan, TwoFilesThatDoNotMatch) {
+  const auto refused = [](const Results& ref, const std::string& sample, const Results& candidate) {
+    return refusal_of([&] { (void)plan_replay(ref, {"ref.json", sample}, candidate, {"cand.json", ""}); });
+  };
+  Results other = sample_results();
+  for (auto& [run, c] : other.cases) c.suite = "copy";
+  EXPECT_EQ(refused(sample_results(), "", other),
+            "ref.json and cand.json: have no case in common (suite, name and cache mode)");
+  other = sample_results();
+  other.cases[0].value.shape[0].second = "1";
+  EXPECT_EQ(refused(sample_results(), "", other),
+            "ref.json and cand.json: gemm 511x512x513 nn bf16, L2 warm has different shapes under one name");
+  EXPECT_EQ(refused(sample_results(), "nobody", sample_results()),
+            "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no sample nobody with "
+            "realised settings there");
+  Results peers = sample_results();
+  for (auto& [run, c] : peers.cases) c.samples.resize(1), c.pairs.clear();
+  EXPECT_EQ(refused(peers, "", sample_results()),
+            "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no policy with realised "
+            "settings there");
+  Results longer = sample_results();
+  longer.cases[0].value.protocol.batches = 3;
+  const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, longer, {"cand.json", ""});
+  EXPECT_EQ(plan.notes, (Lines{"gemm 511x512x513 nn bf16, L2 warm: the protocols differ; the reference's is used"}));
+  EXPECT_EQ(plan.cases[0].now.protocol.batches, 9);
+}
+TEST(CompareReplaySource, FileAndSample) {
+  const auto source = [](const std::string& argument) {
+    const ReplaySource s = replay_source(argument);
+    return std::pair{s.file.string(), s.sample};
+  };
+  EXPECT_EQ(source("a/ref.json"), (std::pair<std::string, std::string>{"a/ref.json", ""}));
+  EXPECT_EQ(source("a/ref.json:mma 128"), (std::pair<std::string, std::string>{"a/ref.json", "mma 128"}));
+  const auto file = std::filesystem::temp_directory_path() / ("grout_replay:" + std::to_string(getpid()));
+  std::ofstream(file) << "{}";
+  EXPECT_EQ(source(file.string()), (std::pair<std::string, std::string>{file.string(), ""}));
+  EXPECT_EQ(source(file.string() + ":mma"), (std::pair<std::string, std::string>{file.string(), "mma"}));
+  std::filesystem::remove(file);
+  EXPECT_EQ(refusal_of([&] { (void)source("ref.json:"); }), "ref.json:: the colon is followed by no sample's name");
+}
+
+// ---- differences ----
+
+TEST(CompareReplayed, TheSameIsNoDifference) {
+  const ReplayPlan plan = plan_replay(sample_results(), "ref.json");
+  const Replayed r = compare_replay(plan, run_again(plan));
+  EXPECT_EQ(r.differences, Lines{});
+  EXPECT_EQ(r.verdicts, 4);
+  EXPECT_EQ(r.reproduced, 4);  // "no figure" among them
+  EXPECT_EQ(r.measured, 3);
+  EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
+  EXPECT_EQ(r.exit_code(), 0);
+}
+// Changes what came out of the first case, then compares.
+Replayed after(const std::function<void(Case&, compare::Run&)>& change) {
+  const ReplayPlan plan = plan_replay(sample_results(), "ref.json");
+  Results now = run_again(plan);
+  change(now.cases[0].value, now.runs[0]);
+  return compare_replay(plan, now);
+}
+const std::string kFirst = "gemm 511x512x513 nn bf16, L2 warm";
+
+TEST(CompareReplayed, SettingsThatWereNotRealised) {
+  Replayed r = after([](Case& c, compare::Run&) { c.samples[1].realised = {{"tile", "64x64x32"}, {"stages", "4"}}; });
+  EXPECT_EQ(r.differences,
+            (Lines{kFirst + ", mma: kernel was mma, now it is not said",
+                   kFirst + ", mma: tile was 128x256x64, now 64x64x32", kFirst + ", mma: stages was not said, now 4"}));
+  EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
+  EXPECT_EQ(r.exit_code(), 1);
+  r = after([](Case& c, compare::Run&) { std::swap(c.samples[1].realised[0], c.samples[1].realised[1]); });
+  EXPECT_EQ(r.differences, Lines{});
+  EXPECT_EQ(r.exit_code(), 0);
+}
+TEST(CompareReplayed, AVerdictThatChanged) {
+  const Replayed r = after([](Case& c, compare::Run&) { c.samples[0].round_us = {20, 19, 21, 20}; });
+  EXPECT_EQ(r.differences,
+            (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 20.00 us [19.00, 21.00] (two "
+                            "experiments, not paired)",
+                   kFirst + ": mma over cublas was faster, 2.000 [1.900, 2.100]; now even, 1.000 [0.950, 1.050]"}));
+  EXPECT_EQ(r.summary(), "3 of 4 verdicts reproduced");
+  EXPECT_EQ(r.exit_code(), 1);
+}
+TEST(CompareReplayed, MediansMoveBeyondTheRangesOnly) {
+  EXPECT_EQ(after([](Case& c, compare::Run&) {
+              c.samples[0].round_us = {42, 44, 44, 44};
+            }).differences,
+            Lines{});  // both hold 42
+  const Replayed r = after([](Case& c, compare::Run&) { c.samples[0].round_us = {42.5, 44, 44, 44}; });
+  EXPECT_EQ(r.differences, (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 44.00 us [42.50, "
+                                           "44.00] (two experiments, not paired)"}));
+  EXPECT_EQ(r.exit_code(), 0);  // the verdict is the same
+}
+TEST(CompareReplayed, SamplesThatFailed) {
+  Replayed r = after([](Case& c, compare::Run&) { c.samples[1] = failed("mma", Role::policy, "cannot be launched"); });
+  EXPECT_EQ(r.differences, (Lines{kFirst + ", mma: no figure now: cannot be launched",
+                                  kFirst + ": mma over cublas was faster, 2.000 [1.900, 2.100]; now no figure"}));
+  EXPECT_EQ(r.exit_code(), 1);
+  r = after([](Case& c, compare::Run&) {  // one without a verdict
+    c.samples[4] = failed("copy", Role::ceiling, "out of memory");
+    c.samples[4].realised.clear();
+  });
+  EXPECT_EQ(r.differences, (Lines{kFirst + ", copy: no figure now: out of memory"}));
+  EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
+  EXPECT_EQ(r.exit_code(), 1);
+  // What failed then as well.
+  const ReplayPlan plan = plan_replay(sample_results(), "ref.json");
+  Results now = run_again(plan);
+  now.cases[3].value.samples[1].realised.clear();
+  now.cases[3].value.samples[1].failure = "no such kernel";
+  r = compare_replay(plan, now);
+  EXPECT_EQ(r.differences,
+            (Lines{"gemm 65x97x73 nn bf16, L2 warm, mma: no settings were realised now: no such kernel"}));
+  EXPECT_EQ(r.exit_code(), 1);
+  now.cases[3].value.samples[1] = sample("mma", Role::policy, {20, 20, 20, 20});
+  r = compare_replay(plan, now);
+  EXPECT_EQ(r.differences.size(), 2u);
+  EXPECT_EQ(r.differences[0],
+            "gemm 65x97x73 nn bf16, L2 warm, mma: had no figure (wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected), "
+            "has one now");
+  EXPECT_EQ(r.reproduced, 3);
+}
+TEST(CompareReplayed, WhatWasNotMeasured) {
+  Replayed r = after([](Case& c, compare::Run&) { c.name = "another"; });
+  EXPECT_EQ(r.differences, (Lines{kFirst + ": was not measured"}));
+  EXPECT_EQ(r.summary(), "3 of 4 verdicts reproduced");
+  EXPECT_EQ(r.exit_code(), 1);
+  r = after([](Case& c, compare::Run&) { c.samples.pop_back(); });
+  EXPECT_EQ(r.differences, (Lines{kFirst + ", copy: was not measured"}));
+  EXPECT_EQ(r.exit_code(), 1);
+}
+TEST(CompareReplayed, AsText) {
+  ReplayPlan plan = plan_replay(sample_results(), "ref.json");
+  Results now = run_again(plan);
+  EXPECT_EQ(replay_text(plan, compare_replay(plan, now)), "4 of 4 verdicts reproduced\n");
+  plan.notes = {"a note"};
+  now.runs[0].driver = "600";
+  EXPECT_EQ(replay_text(plan, compare_replay(plan, now)),
+            "- a note\n- driver was 580.1, now 600\n\n4 of 4 verdicts reproduced\n");
+}
+TEST(CompareReplayed, OtherPrograms) {
+  const Replayed r = after([](Case&, compare::Run& run) {
+    run.commit = "f00";
+    run.dirty = true;
+    run.device = "Device Y";
+    run.driver = "600";
+    run.versions = {{"cublas", "13.2"}};
+    run.executables[0].second = "beef";
+    run.date = "later";
+  });
+  EXPECT_EQ(r.differences,
+            (Lines{"commit was 0123456789012345678901234567890123456789, now f00", "device was Device X, now Device Y",
+                   "driver was 580.1, now 600", "the source did not differ from its commit, now it does",
+                   "version of cublas was 13.1, now 13.2",
+                   "SHA-256 of compare was " + std::string(64, 'a') + ", now beef"}));  // once, not for each case
+  EXPECT_EQ(r.exit_code(), 0);
+}
+TEST(CompareReplayed, TwoFilesHaveNoRecordedVerdict) {
+  const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, faster_results(), {"cand.json", ""});
+  const Replayed r = compare_replay(plan, run_again(plan));
+  EXPECT_EQ(r.verdicts, 0);
+  EXPECT_EQ(r.measured, 3);
+  EXPECT_EQ(r.summary(),
+            "no verdict was recorded for what was repeated (samples of two experiments are no pair); 3 measured now");
+  EXPECT_EQ(r.exit_code(), 0);
+  ASSERT_EQ(r.differences.size(), 1u);
+  EXPECT_EQ(r.differences[0].find("SHA-256 of compare was bbb"), 0u);
+}
+
+}  // namespace
+}  // namespace grout::compare

@@ -1,0 +1,474 @@
+// results.md, the terminal and the plot: essential lines as they are, and the rest computed again from the JSON.
+#include "compare/report.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <regex>
+
+#include "compare/json.h"
+#include "tests/host/compare_cases.h"
+
+namespace grout::compare {
+namespace {
+
+using Lines = std::vector<std::string>;
+Lines lines_of(const std::string& text) {
+  Lines lines(1);
+  for (const char c : text) c == '\n' ? (void)lines.emplace_back() : lines.back().push_back(c);
+  return lines;
+}
+bool has_line(const std::string& text, const std::string& line) {
+  const Lines all = lines_of(text);
+  return std::find(all.begin(), all.end(), line) != all.end();
+}
+// The cells of a row of a Markdown table; none for other lines.
+Lines cells_of(const std::string& line) {
+  Lines cells;
+  if (line.size() < 2 || line[0] != '|') return cells;
+  std::string cell;
+  for (size_t i = 1; i < line.size(); ++i) {
+    if (line[i] == '|' && line[i - 1] != '\\') {
+      cells.push_back(cell.size() < 2 ? "" : cell.substr(1, cell.size() - 2));
+      cell.clear();
+    } else {
+      cell += line[i];
+    }
+  }
+  return cells;
+}
+std::string printed(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+bool has_digit(const std::string& s) {
+  return s.find_first_of("0123456789") != std::string::npos;
+}
+
+TEST(CompareFigures, FollowFromTheMedians) {
+  const Case c = sample_case();
+  const Figures mma = figures(c, c.samples[1]);
+  EXPECT_EQ(mma.us, 20);
+  EXPECT_EQ(mma.wall_us, 21);
+  EXPECT_DOUBLE_EQ(mma.tflops, 100);  // 2e9 in 20 us
+  EXPECT_DOUBLE_EQ(mma.gbs, 200);     // 4e6 in 20 us
+  EXPECT_DOUBLE_EQ(mma.share, 0.5);   // 10 us of multiply-adds, 8 us of copying
+  EXPECT_STREQ(mma.bound_by, "compute");
+  EXPECT_EQ(figures(c, c.samples[3]).share, 0);  // a ceiling has no share of itself
+}
+TEST(CompareFigures, TheSlowerBoundBinds) {
+  Case c = sample_case();
+  c.samples[4].round_us = {22, 22, 22, 22};  // 8 MB in 22 us: 11 us for 4 MB
+  EXPECT_DOUBLE_EQ(figures(c, c.samples[1]).share, 0.55);
+  EXPECT_STREQ(figures(c, c.samples[1]).bound_by, "memory");
+  c.samples[1].flops = 0;  // a copy
+  c.samples[3] = failed("multiply-adds", Role::ceiling, "no");
+  EXPECT_DOUBLE_EQ(figures(c, c.samples[1]).share, 0.55);
+  EXPECT_EQ(figures(c, c.samples[1]).tflops, 0);
+}
+TEST(CompareFigures, TheFastestCeilingOfAKindCounts) {
+  Case c = sample_case();
+  Sample faster = c.samples[3];
+  faster.name = "more multiply-adds";
+  faster.round_us = {9, 9, 9, 9};
+  c.samples.push_back(faster);
+  EXPECT_DOUBLE_EQ(figures(c, c.samples[1]).share, 0.45);
+}
+TEST(CompareFigures, NoShareOfACeilingWithoutFigure) {
+  Case c = sample_case();
+  for (const size_t ceiling : {3u, 4u}) {
+    Case broken = c;
+    broken.samples[ceiling] = failed(c.samples[ceiling].name, Role::ceiling, "no");
+    broken.samples[ceiling].flops = c.samples[ceiling].flops;
+    EXPECT_EQ(figures(broken, broken.samples[1]).share, 0);
+    EXPECT_STREQ(figures(broken, broken.samples[1]).bound_by, "");
+  }
+  c.samples.resize(3);
+  EXPECT_EQ(figures(c, c.samples[1]).share, 0);
+  EXPECT_EQ(figures(c, failed("mma", Role::policy, "no")).us, 0);
+}
+TEST(CompareFigures, PreparationIsAddedRoundByRound) {
+  Case c = sample_case();
+  c.samples[1].round_us = {20, 30, 40, 50};
+  c.samples[2].round_us = {40, 30, 20, 10};
+  EXPECT_EQ(with_preparation(c, c.samples[1]).us, 60);
+  c.samples[2].round_us = {10, 10, 10, 1000};
+  c.samples[1].round_us = {1000, 10, 10, 10};
+  EXPECT_EQ(with_preparation(c, c.samples[1]).us, (1010. + 20) / 2);  // the sum of the medians would be 20
+  EXPECT_TRUE(with_preparation(c, c.samples[1]).has_figure);
+  EXPECT_FALSE(with_preparation(c, c.samples[0]).any);
+  c.samples[2] = failed("pad", Role::preparation, "no");
+  c.samples[2].prepares = "mma";
+  EXPECT_TRUE(with_preparation(c, c.samples[1]).any);
+  EXPECT_FALSE(with_preparation(c, c.samples[1]).has_figure);
+}
+
+TEST(CompareMarkdown, TheLinesThatMatter) {
+  const std::string text = markdown(sample_results());
+  for (const char* line : {
+           "4 cases, 11 validated pairs, 90 validations, 1 failures. Made from results.json, which has every round.",
+           "![Paired ratios](results.svg)",
+           "- command: `./run compare gemm out`",
+           "- date: 2026-01-02T03:04:05Z",
+           "- commit: 0123456789012345678901234567890123456789",
+           "- device: Device X, compute capability 9.0, 132 multiprocessors, 1048576 bytes of L2; driver 580.1, "
+           "toolkit 13.0",
+           "- clocks seen: multiprocessors 1755 to 1980 MHz, memory 3201 MHz; 40 to 52 degrees Celsius, 300 to 640 W; "
+           "read before and "
+           "after each case",
+           "- peers: cublas 13.1",
+           "- beside it: one process on the GPU: this one; no compiler or build tool runs",
+           "- SHA-256 of compare: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`",
+           "## gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up",
+           "## gemm, cold L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up",
+           "## gemm, warm L2, sweep: 3 rounds of 1 batch of 5 ms, 10 ms of warm-up",
+           "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | no | 561 | "
+           "4.25 | 25% | 5 | "
+           "kernel=mma tile=128x256x64 |",
+           "| 511x512x513 nn bf16 | cublas (peer) | 2.000 | 4.000 | 40.00 | 41.00 | 50.0 | 100.0 | 0.250 compute | no "
+           "| 561 | 4.25 | "
+           "25% | 5 | kernel=cublas tile=128x256x64 |",
+           "| 511x512x513 nn bf16 | pad (prepares mma) | 2.000 | 4.000 | 4.00 | 5.00 | 500.0 | 1000.0 | 2.500 compute "
+           "| no | 561 | 4.25 "
+           "| 25% | 5 | kernel=pad tile=128x256x64 |",
+           "| 511x512x513 nn bf16 | mma with preparation |  |  | 24.00 | 26.00 |  |  |  |  |  |  |  |  |  |",
+           "| 511x512x513 nn bf16 | copy (ceiling) |  | 8.000 | 16.00 | 17.00 |  | 500.0 |  | no | 561 | 4.25 | 25% | "
+           "5 | kernel=copy "
+           "tile=128x256x64 |",
+           "| 511x512x513 nn bf16 | cublas | mma | 2.000x [1.900, 2.100] | faster | 4 |",
+           "| 64x64x64 tt bf16 (sweep) | cublas | mma | 0.976x [0.950, 1.077] | even | 3 |",
+           "| 65x97x73 nn bf16 | mma |  |  | no figure |  |  |  |  |  |  |  |  |  |  |",
+           "| 65x97x73 nn bf16 | mma with preparation |  |  | no figure |  |  |  |  |  |  |  |  |  |  |",
+           "| 65x97x73 nn bf16 | cublas | mma |  | no figure |  |",
+           "- gemm 65x97x73 nn bf16, L2 warm, mma: wrong at (3, 4): 1.5 where 2.5 \\| 2.6 was expected",
+       })
+    EXPECT_TRUE(has_line(text, line)) << line << "\n--- is missing in\n" << text;
+  EXPECT_NE(text.find("**not a confidence interval**"), std::string::npos);
+}
+TEST(CompareMarkdown, NothingAmissIsSaidToo) {
+  Results r = sample_results();
+  r.cases.resize(1);
+  r.runs[0].dirty = true;
+  r.runs[0].versions.clear();
+  r.cases[0].value.before = r.cases[0].value.after = {};
+  const std::string text = markdown(r);
+  EXPECT_TRUE(has_line(text, "None."));
+  EXPECT_TRUE(has_line(text, "- commit: 0123456789012345678901234567890123456789, and the source differed from it"));
+  EXPECT_TRUE(has_line(text, "- peers: none"));
+  EXPECT_TRUE(has_line(
+      text,
+      "- clocks seen: multiprocessors not known, memory not known; not known, not known; read before and after each "
+      "case"));
+}
+TEST(CompareMarkdown, MergedRunsAreToldApart) {
+  Results r = sample_results();
+  r.runs.push_back(sample_run());
+  r.runs[1].date = "2026-03-03T00:00:00Z";
+  r.cases[1].run = 1;
+  const std::string text = markdown(r);
+  EXPECT_TRUE(has_line(text, "## Run 1"));
+  EXPECT_TRUE(has_line(text, "## Run 2"));
+  EXPECT_NE(text.find("| 511x512x513 nn bf16 (run 2) | mma |"), std::string::npos);
+  EXPECT_NE(text.find("| 64x64x64 tt bf16 (sweep) (run 1) | mma |"), std::string::npos);
+}
+// Every figure of every row, from the JSON alone; and no row of a failed sample, nor of its pairs, has a digit.
+TEST(CompareMarkdown, EveryFigureFollowsFromTheJson) {
+  const Results r = from_json(to_json(sample_results()));
+  std::string suite_mode;
+  int samples = 0, sums = 0, pairs = 0, failures = 0;
+  for (const std::string& line : lines_of(markdown(r))) {
+    if (line.rfind("## ", 0) == 0) suite_mode = line;
+    const Lines cell = cells_of(line);
+    if (cell.empty() || cell[0] == "case" || line[1] == '-') continue;
+    const bool cold = suite_mode.find("cold") != std::string::npos,
+               swept = suite_mode.find("sweep") != std::string::npos;
+    const auto entry = std::find_if(r.cases.begin(), r.cases.end(), [&](const Results::Entry& e) {
+      return e.value.protocol.cold == cold && e.value.name + (swept ? " (sweep)" : "") == cell[0];
+    });
+    ASSERT_NE(entry, r.cases.end()) << line;
+    const Case& c = entry->value;
+    if (cell.size() == 6) {
+      const Verdict v = verdict(c, {cell[1], cell[2]});
+      ++pairs;
+      if (v.kind == Verdict::Kind::none) {
+        EXPECT_FALSE(has_digit(cell[3] + cell[4] + cell[5])) << line;
+        continue;
+      }
+      EXPECT_EQ(cell[3],
+                printed("%.3fx", v.ratio.median) + printed(" [%.3f,", v.ratio.low) + printed(" %.3f]", v.ratio.high));
+      EXPECT_EQ(cell[4], verdict_names[static_cast<int>(v.kind)]);
+      EXPECT_EQ(cell[5], std::to_string(validated_pairs(c, {cell[1], cell[2]})));
+      continue;
+    }
+    ASSERT_EQ(cell.size(), 15u) << line;
+    const Sample* s = c.find(cell[1].substr(0, cell[1].find(" (")));
+    if (s == nullptr) {
+      const Sample* prepared = c.find(cell[1].substr(0, cell[1].find(" with preparation")));
+      ASSERT_NE(prepared, nullptr) << line;
+      const WithPreparation sum = with_preparation(c, *prepared);
+      EXPECT_EQ(cell[4], sum.has_figure ? printed("%.2f", sum.us) : "no figure");
+      EXPECT_EQ(cell[5], sum.has_figure ? printed("%.2f", sum.wall_us) : "");
+      ++sums;
+      continue;
+    }
+    if (!s->has_figure()) {
+      for (size_t i = 2; i < cell.size(); ++i) EXPECT_FALSE(has_digit(cell[i])) << line;
+      ++failures;
+      continue;
+    }
+    const auto shown = [](const char* format, double value) { return value > 0 ? printed(format, value) : ""; };
+    EXPECT_EQ(cell[2], shown("%.3f", s->flops / 1e9));
+    EXPECT_EQ(cell[3], shown("%.3f", s->bytes / 1e6));
+    EXPECT_EQ(cell[4], printed("%.2f", median(s->round_us)));
+    EXPECT_EQ(cell[5], printed("%.2f", median(s->round_wall_us)));
+    EXPECT_EQ(cell[6], shown("%.1f", s->flops / median(s->round_us) / 1e6));
+    EXPECT_EQ(cell[7], shown("%.1f", s->bytes / median(s->round_us) / 1e3));
+    const double compute = median(c.samples[3].round_us) * s->flops / 2e9,
+                 memory = median(c.samples[4].round_us) * s->bytes / 8e6;
+    EXPECT_EQ(cell[8], s->role == Role::ceiling ? ""
+                                                : printed("%.3f", std::max(compute, memory) / median(s->round_us)) +
+                                                      (compute > memory ? " compute" : " memory"));
+    EXPECT_EQ(cell[10], "561");
+    EXPECT_EQ(cell[11], "4.25");
+    EXPECT_EQ(cell[12], "25%");
+    EXPECT_EQ(cell[13], std::to_string(s->validated));
+    ++samples;
+  }
+  EXPECT_EQ(samples, 4 * 5 - 1);
+  EXPECT_EQ(sums, 4);
+  EXPECT_EQ(pairs, 4);
+  EXPECT_EQ(failures, 1);
+}
+TEST(CompareMarkdown, GraphsAndSingleLaunches) {
+  Results r = sample_results();
+  r.cases[0].value.samples[1].graph = 20;
+  r.cases[0].value.samples[1].resident = 0;  // not known: no waves
+  EXPECT_TRUE(has_line(
+      markdown(r),
+      "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | 20 runs | "
+      "561 |  |  | 5 | kernel=mma tile=128x256x64 |"));
+}
+
+TEST(CompareTerminal, TheTable) {
+  Results r = sample_results();
+  r.cases.erase(r.cases.begin() + 1, r.cases.begin() + 3);
+  EXPECT_EQ(terminal_table(r),
+            "gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up\n"
+            "511x512x513 nn bf16: 2.000 GFLOP, 4.000 MB\n"
+            "                           device us  wall us  TFLOP/s    GB/s     of ceiling  waves  last\n"
+            "  cublas (peer)                40.00    41.00     50.0   100.0  0.250 compute   4.25   25%\n"
+            "  mma                          20.00    21.00    100.0   200.0  0.500 compute   4.25   25%\n"
+            "  pad (prepares mma)            4.00     5.00    500.0  1000.0  2.500 compute   4.25   25%\n"
+            "  mma with preparation         24.00    26.00\n"
+            "  multiply-adds (ceiling)      10.00    11.00    200.0                          4.25   25%\n"
+            "  copy (ceiling)               16.00    17.00            500.0                  4.25   25%\n"
+            "    mma over cublas: 2.000x [1.900, 2.100] faster\n"
+            "65x97x73 nn bf16: 2.000 GFLOP, 4.000 MB\n"
+            "                           device us  wall us  TFLOP/s    GB/s     of ceiling  waves  last\n"
+            "  cublas (peer)                40.00    41.00     50.0   100.0  0.250 compute   4.25   25%\n"
+            "  mma                      no figure\n"
+            "  pad (prepares mma)            4.00     5.00    500.0  1000.0  2.500 compute   4.25   25%\n"
+            "  mma with preparation     no figure\n"
+            "  multiply-adds (ceiling)      10.00    11.00    200.0                          4.25   25%\n"
+            "  copy (ceiling)               16.00    17.00            500.0                  4.25   25%\n"
+            "    mma over cublas: no figure\n"
+            "    mma: no figure: wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected\n");
+}
+TEST(CompareTerminal, IsNarrow) {
+  Results r = sample_results();
+  for (auto& [run, c] : r.cases)
+    for (Sample& s : c.samples) {
+      for (std::vector<double>* rounds : {&s.round_us, &s.round_wall_us})
+        for (double& t : *rounds) t *= 123456;
+      s.tiles = 123456789;
+    }
+  for (const std::string& line : lines_of(terminal_table(r)))
+    if (line.find("expected") == std::string::npos) {
+      EXPECT_LE(line.size(), 110u) << line;
+    }
+}
+TEST(CompareTerminal, Progress) {
+  const Results r = sample_results();
+  EXPECT_EQ(starting_line(r.cases[1].value, 2, 40), "[2/40] gemm 511x512x513 nn bf16, L2 cold ...");
+  EXPECT_EQ(finished_line(r.cases[0].value, 1, 40),
+            "[1/40] gemm 511x512x513 nn bf16, L2 warm: mma over cublas: 2.000x [1.900, 2.100] faster");
+  EXPECT_EQ(finished_line(r.cases[2].value, 3, 40),
+            "[3/40] gemm 64x64x64 tt bf16, L2 warm, sweep: mma over cublas: 0.976x [0.950, 1.077] even");
+  EXPECT_EQ(finished_line(r.cases[3].value, 4, 40),
+            "[4/40] gemm 65x97x73 nn bf16, L2 warm: mma over cublas: no figure; mma failed: wrong at (3, 4): 1.5 where "
+            "2.5 | 2.6 was expected");
+}
+
+// ---- the plot ----
+
+// Tags are closed in order, attributes quoted and unique, no bare < or &. Says what is wrong, or nothing.
+std::string xml_problem(const std::string& text) {
+  Lines open;
+  size_t i = text.find("?>");
+  if (text.rfind("<?xml version=\"1.0\" encoding=\"UTF-8\"?>", 0) != 0) return "no declaration";
+  i += 2;
+  bool any = false;
+  while (i < text.size()) {
+    if (text[i] == '&' && !std::regex_search(text.begin() + static_cast<long>(i), text.end(),
+                                             std::regex("^&(amp|lt|gt|quot);"), std::regex_constants::match_continuous))
+      return "bare & at " + std::to_string(i);
+    if (text[i] != '<') {
+      if (open.empty() && !std::isspace(static_cast<unsigned char>(text[i]))) return "text outside the root";
+      ++i;
+      continue;
+    }
+    std::smatch m;
+    const std::string rest = text.substr(i, text.find('>', i) - i + 1);
+    if (std::regex_match(rest, m, std::regex("</([a-z]+)>"))) {
+      if (open.empty() || open.back() != m[1]) return "closes " + m[1].str();
+      open.pop_back();
+    } else if (std::regex_match(rest, m, std::regex("<([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<&]*\")*)(/?)>"))) {
+      if (open.empty() && any) return "a second root";
+      any = true;
+      std::map<std::string, int> names;
+      const std::string attributes = m[2];
+      const std::regex one(" ([a-zA-Z0-9-]+)=");
+      for (auto a = std::sregex_iterator(attributes.begin(), attributes.end(), one); a != std::sregex_iterator(); ++a)
+        if (++names[(*a)[1]] > 1) return "attribute twice: " + rest;
+      if (m[3].length() == 0) open.push_back(m[1]);
+    } else {
+      return "no tag: " + rest;
+    }
+    i += rest.size();
+  }
+  return open.empty() && any ? "" : "open at the end";
+}
+// All matches of a pattern, as their groups.
+std::vector<std::smatch> all(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return {std::sregex_iterator(text.begin(), text.end(), regex), {}};
+}
+double real(const std::ssub_match& m) {
+  return std::stod(m.str());
+}
+
+TEST(ComparePlot, IsWellFormed) {
+  EXPECT_EQ(xml_problem(svg(sample_results())), "");
+  EXPECT_EQ(xml_problem(svg(Results{})), "");
+  Results r = sample_results();
+  r.cases[0].value.name = "a < b && \"c\" > d";
+  const std::string text = svg(r);
+  EXPECT_EQ(xml_problem(text), "");
+  EXPECT_NE(text.find(">a &lt; b &amp;&amp; &quot;c&quot; &gt; d: mma over cublas<"), std::string::npos);
+  // The check itself notices.
+  EXPECT_NE(xml_problem(text.substr(0, text.size() - 8)), "");
+  EXPECT_NE(xml_problem(std::regex_replace(text, std::regex("&lt;"), "&")), "");
+  EXPECT_NE(xml_problem(std::regex_replace(text, std::regex("</text>"), "")), "");
+}
+TEST(ComparePlot, StandsOnItsOwn) {
+  const std::string text = svg(sample_results());
+  for (const char* word : {"href", "url(", "@import", "<image", "<script", "font-face"})
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
+  EXPECT_NE(text.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_EQ(all(text, "http[^\"]*").size(), 1u);  // the namespace
+}
+// Each mark's place against the logarithm of its ratio; the scale is read off the ticks.
+TEST(ComparePlot, CoordinatesAreTheRatios) {
+  Results r = sample_results();
+  for (int i = 1; i <= 12; ++i) {
+    Case c = sample_case("case " + std::to_string(i));
+    for (double& t : c.samples[1].round_us) t *= 0.1 * i * i;
+    r.cases.push_back({0, c});
+  }
+  const std::string text = svg(r);
+  const auto ticks = all(text, "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>");
+  ASSERT_GE(ticks.size(), 8u);
+  double x1 = 0, x10 = 0;
+  for (const auto& tick : ticks) {
+    if (real(tick[2]) == 1) x1 = real(tick[1]);
+    if (real(tick[2]) == 10) x10 = real(tick[1]);
+  }
+  ASSERT_GT(x10, x1);
+  const auto x = [&](double ratio) { return x1 + (x10 - x1) * std::log10(ratio); };
+  for (const auto& tick : ticks) EXPECT_NEAR(real(tick[1]), x(real(tick[2])), 0.2) << tick.str();
+  const auto one = all(text, "class=\"one\" x1=\"([0-9.]+)\" y1=\"([0-9.]+)\" x2=\"([0-9.]+)\" y2=\"([0-9.]+)\"");
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(real(one[0][1]), x1);
+  EXPECT_EQ(real(one[0][3]), x1);
+  const auto dots =
+      all(text, "<circle class=\"(faster|slower|even)( sweep)?\" cx=\"([0-9.]+)\" cy=\"([0-9.]+)\" r=\"4\"/>");
+  const auto whiskers = all(text, "<path class=\"whisker (faster|slower|even)\" d=\"M([0-9.]+) ([0-9.]+)H([0-9.]+)M");
+  const size_t legend = 4;
+  ASSERT_EQ(dots.size(), legend + 15);
+  ASSERT_EQ(whiskers.size(), 15u);
+  std::vector<const Case*> order;  // warm panel first, as the first case is warm
+  for (const bool cold : {false, true})
+    for (const auto& [run, c] : r.cases)
+      if (c.protocol.cold == cold && verdict(c, c.pairs[0]).kind != Verdict::Kind::none) order.push_back(&c);
+  const double width = std::stod(all(text, "<svg [^>]* width=\"([0-9]+)\"")[0][1]),
+               height = std::stod(all(text, " height=\"([0-9]+)\"")[0][1]);
+  double previous = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Verdict v = verdict(*order[i], order[i]->pairs[0]);
+    const auto &dot = dots[legend + i], &whisker = whiskers[i];
+    EXPECT_EQ(dot[1], verdict_names[static_cast<int>(v.kind)]);
+    EXPECT_EQ(whisker[1], dot[1]);
+    EXPECT_EQ(dot[2].matched, order[i]->protocol.name == "sweep");
+    EXPECT_NEAR(real(dot[3]), x(v.ratio.median), 0.2);
+    EXPECT_NEAR(real(whisker[2]), x(v.ratio.low), 0.2);
+    EXPECT_NEAR(real(whisker[4]), x(v.ratio.high), 0.2);
+    EXPECT_EQ(real(whisker[3]), real(dot[4]));
+    EXPECT_GE(real(dot[4]), previous + 18);  // rows do not overlap
+    previous = real(dot[4]);
+    // The label of the row stands on its height, left of everything drawn.
+    bool labelled = false;
+    for (const auto& label :
+         all(text, "x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"end\">([^<]*): mma over cublas</text>"))
+      if (real(label[2]) == real(dot[4]) + 4)
+        labelled = label[3] == order[i]->name && real(label[1]) < x(v.ratio.low) &&
+                   real(label[1]) > 6.6 * static_cast<double>(label[3].length() + 17);
+    EXPECT_TRUE(labelled) << order[i]->name;
+  }
+  EXPECT_LT(previous, height);
+  for (const auto& placed : all(text, "x=\"([0-9.]+)\" y=\"([0-9.]+)\" text-anchor=\"start\">([^<]*)</text>"))
+    EXPECT_LE(real(placed[1]) + 6.7 * static_cast<double>(placed[3].length()), width) << placed[3];
+  EXPECT_EQ(all(text, ">no figure<").size(), 1u);
+  EXPECT_EQ(all(text, "\\] sweep<").size(), 1u);
+}
+TEST(ComparePlot, TicksDoNotOverlap) {
+  for (const double spread : {1.0001, 1.01, 1.1, 1.5, 3., 20., 900.}) {
+    Results r;
+    r.runs = {sample_run()};
+    for (const double factor : {1., spread}) {
+      r.cases.push_back({0, sample_case("case " + std::to_string(factor))});
+      for (double& t : r.cases.back().value.samples[0].round_us) t = 20 * factor;
+    }
+    std::vector<double> x;
+    for (const auto& tick : all(svg(r), "x=\"([0-9.]+)\" y=\"[0-9.]+\" text-anchor=\"middle\">([0-9.]+)</text>"))
+      x.push_back(real(tick[1]));
+    std::sort(x.begin(), x.end());
+    x.erase(std::unique(x.begin(), x.end()), x.end());  // above and below
+    EXPECT_GE(x.size(), 3u) << spread;
+    for (size_t i = 1; i < x.size(); ++i) EXPECT_GE(x[i] - x[i - 1], 40) << spread;
+  }
+}
+
+TEST(ComparePublish, WritesThreeFilesThatAgree) {
+  const auto folder = std::filesystem::temp_directory_path() / ("grout_compare_report." + std::to_string(getpid()));
+  const auto content = [&](const char* name) {
+    std::ifstream in(folder / "a" / name);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const Results r = sample_results();
+  publish(folder / "a", r);
+  EXPECT_EQ(read_results(folder / "a" / "results.json"), r);
+  EXPECT_EQ(content("results.md"), markdown(r));
+  EXPECT_EQ(content("results.svg"), svg(r));
+  Results bad = r;
+  bad.cases[0].value.samples[1].validated = 0;
+  EXPECT_THROW(publish(folder / "a", bad), Refusal);
+  EXPECT_EQ(read_results(folder / "a" / "results.json"), r);  // as it was
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace grout::compare

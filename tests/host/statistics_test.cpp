@@ -1,0 +1,135 @@
+// The arithmetic of paired timing on synthetic times whose medians and ratios are known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "common/statistics.h"
+#include "tests/host/compare_cases.h"
+
+namespace grout {
+namespace {
+
+TEST(Statistics, Median) {
+  EXPECT_TRUE(std::isnan(median({})));
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({5, 1, 3}), 3);
+  EXPECT_EQ(median({4, 1, 100, 2}), 3);  // the mean of 2 and 4
+  EXPECT_EQ(median({2, 2}), 2);
+}
+TEST(Statistics, AnOutlierMovesTheRangeAndNotTheMedian) {
+  const Ratio r = paired_ratio({20, 20, 20, 20, 2000}, {10, 10, 10, 10, 10});
+  EXPECT_EQ(r.median, 2);
+  EXPECT_EQ(r.low, 2);
+  EXPECT_EQ(r.high, 200);
+}
+TEST(Statistics, RatiosArePairedByRound) {
+  // The quotient of the medians would be 2; round by round they are 3, 3, 1/3.
+  const Ratio r = paired_ratio({30, 60, 10}, {10, 20, 30});
+  EXPECT_EQ(r.median, 3);
+  EXPECT_EQ(r.low, 10. / 30);
+  EXPECT_EQ(r.high, 3);
+  EXPECT_EQ(median({30, 60, 10}) / median({10, 20, 30}), 1.5);
+}
+TEST(Statistics, UnequalCountsHaveNoRatio) {
+  EXPECT_THROW((void)paired_ratio({1}, {1, 2}), std::invalid_argument);
+  EXPECT_THROW((void)paired_ratio({}, {}), std::invalid_argument);
+}
+
+// Each round visits all; over an even number of rounds each entry's mean place is the same, so a drift that is linear
+// in time falls on all alike.
+TEST(Statistics, VisitsAreCounterbalanced) {
+  for (size_t entries = 1; entries <= 9; ++entries) {
+    for (const int rounds : {2, 4, 10}) {
+      std::vector<double> place(entries);
+      double time = 0;
+      for (int round = 0; round < rounds; ++round) {
+        const std::vector<size_t> order = visiting_order(entries, round);
+        std::vector<size_t> sorted = order;
+        std::sort(sorted.begin(), sorted.end());
+        for (size_t i = 0; i < entries; ++i) ASSERT_EQ(sorted[i], i) << entries << " entries, round " << round;
+        EXPECT_EQ(order.front(), round % 2 ? entries - 1 : 0);
+        for (const size_t i : order) place[i] += time++;
+      }
+      for (size_t i = 1; i < entries; ++i)
+        EXPECT_EQ(place[i], place[0]) << entries << " entries, " << rounds << " rounds";
+    }
+  }
+}
+TEST(Statistics, NeighboursUnderDriftKeepTheirRatio) {
+  // A is twice as fast as B; the clock slows by 1 % a visit. The median over forth-and-back rounds stays within the
+  // drift of a visit, while always visiting A first would favour it by exactly one.
+  std::vector<double> a, b, always_first_a, always_first_b;
+  double slow = 1;
+  for (int round = 0; round < 8; ++round)
+    for (const size_t i : visiting_order(2, round)) (i == 0 ? a : b).push_back((i == 0 ? 10 : 20) * slow), slow *= 1.01;
+  const Ratio r = paired_ratio(b, a);
+  EXPECT_NEAR(r.median, 2, 2e-4);
+  EXPECT_NEAR(r.low, 2 / 1.01, 1e-12);
+  EXPECT_NEAR(r.high, 2 * 1.01, 1e-12);
+  slow = 1;
+  for (int round = 0; round < 8; ++round) {
+    always_first_a.push_back(10 * slow), slow *= 1.01;
+    always_first_b.push_back(20 * slow), slow *= 1.01;
+  }
+  EXPECT_NEAR(paired_ratio(always_first_b, always_first_a).median, 2 * 1.01, 1e-12);
+}
+TEST(Statistics, NoiseKeepsTheRatioWithinItsRange) {
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> noise(0.98, 1.02);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    std::vector<double> a, b;
+    for (int round = 0; round < 10; ++round) a.push_back(13 * noise(random)), b.push_back(10 * noise(random));
+    const Ratio r = paired_ratio(a, b);
+    EXPECT_LE(r.low, r.median);
+    EXPECT_LE(r.median, r.high);
+    EXPECT_GT(r.low, 1.3 * 0.98 / 1.02);
+    EXPECT_LT(r.high, 1.3 * 1.02 / 0.98);
+  }
+}
+
+TEST(Statistics, Waves) {
+  EXPECT_EQ(waves(561, 132).waves, 4.25);
+  EXPECT_EQ(waves(561, 132).last_fill, 33. / 132);
+  EXPECT_EQ(waves(132, 132).waves, 1);
+  EXPECT_EQ(waves(132, 132).last_fill, 1);
+  EXPECT_EQ(waves(1, 264).last_fill, 1. / 264);
+  EXPECT_EQ(waves(133, 132).last_fill, 1. / 132);
+  for (const auto& [tiles, resident] : {std::pair{0, 132}, {5, 0}, {-1, 132}}) {
+    EXPECT_EQ(waves(tiles, resident).waves, 0);
+    EXPECT_EQ(waves(tiles, resident).last_fill, 0);
+  }
+}
+
+namespace c = compare;
+using Kind = c::Verdict::Kind;
+
+Kind kind(std::vector<double> base, std::vector<double> candidate) {
+  c::Case k = c::sample_case();
+  k.samples[0].round_us = std::move(base), k.samples[1].round_us = std::move(candidate);
+  return c::verdict(k, k.pairs[0]).kind;
+}
+TEST(Verdict, TheWholeRangeDecides) {
+  EXPECT_EQ(kind({20, 20, 20, 11}, {10, 10, 10, 10}), Kind::faster);
+  EXPECT_EQ(kind({20, 20, 20, 10}, {10, 10, 10, 10}), Kind::even);  // one round at 1
+  EXPECT_EQ(kind({20, 20, 20, 9}, {10, 10, 10, 10}), Kind::even);
+  EXPECT_EQ(kind({5, 5, 5, 9}, {10, 10, 10, 10}), Kind::slower);
+}
+TEST(Verdict, NoFigureNoVerdict) {
+  c::Case k = c::sample_case();
+  EXPECT_EQ(c::validated_pairs(k, k.pairs[0]), 4);
+  EXPECT_EQ(c::verdict(k, {"cublas", "nobody"}).kind, Kind::none);
+  k.samples[0].validated = 4;
+  EXPECT_EQ(c::validated_pairs(k, k.pairs[0]), 3);
+  EXPECT_EQ(c::counts(k).validated_pairs, 3);
+  EXPECT_EQ(c::counts(k).validations, 24);
+  EXPECT_EQ(c::counts(k).failures, 0);
+  k.samples[1] = c::failed("mma", c::Role::policy, "wrong");
+  EXPECT_EQ(c::verdict(k, k.pairs[0]).kind, Kind::none);
+  EXPECT_EQ(c::validated_pairs(k, k.pairs[0]), 0);
+  EXPECT_EQ(c::counts(k).validations, 19);
+  EXPECT_EQ(c::counts(k).failures, 1);
+}
+
+}  // namespace
+}  // namespace grout

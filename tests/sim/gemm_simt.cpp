@@ -1,0 +1,189 @@
+// The GEMM of fp32 operands on the simulated device: seeded cases over every factor of the contract, every small shape, and what
+// published bug reports of others' kernels were about.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/gemm_fixture.h"
+
+namespace grout::test {
+namespace {
+
+const std::vector<ElementType> kF32 = {ElementType::f32};
+
+TEST_F(Gemm, F32SeededCases) {
+  constexpr int kCases = 480, kLeast = 400, kThreadSanitizerCases = 40, kThreadSanitizerLeast = 20;
+  FactorCounts factors;
+  std::set<std::string> tiles;
+  int ran = 0, launched = 0, failed = 0;
+  for (GemmCase x : gemm_cases(kCases, 11, kGemmSizes, kF32)) {
+    if (thread_sanitizer()) {
+      if (launched == kThreadSanitizerCases) break;
+      if (x.m * x.n > 64 * 64 || x.k < 8 || x.alpha == 0) continue;  // few blocks
+      x.schedule = launched % 3 == 2 ? 7 : launched % 3 == 1 ? 2 : 3;
+      x.processors = launched % 2 ? 1 : 4;
+    }
+    GemmChosen chosen;
+    if (!right(x, &chosen) && ++failed > 10) FAIL() << "more than 10 cases failed";
+    ++ran;
+    launched += chosen.kernel != "none";
+    if (chosen.kernel != "none") {
+      EXPECT_EQ(chosen.kernel, "simt");
+      tiles.insert(std::to_string(chosen.tile_m) + "x" + std::to_string(chosen.tile_n));
+      if (x.bounds != CallBounds::automatic) {
+        EXPECT_EQ(chosen.path == "aligned", x.bounds == CallBounds::none) << describe(x);
+      }
+    }
+    count_gemm_factors(factors, x, chosen);
+  }
+  std::printf("%d cases, %d of them launched a kernel, %zu tiles\n", ran, launched, tiles.size());
+  if (thread_sanitizer()) {
+    EXPECT_GE(launched, kThreadSanitizerLeast);
+    return;
+  }
+  factors.print();
+  expect_gemm_factors(factors, kGemmSizes, kF32);
+  EXPECT_EQ(factors.missing(), "") << "values that never occurred";
+  EXPECT_GE(ran, kLeast);
+  EXPECT_GE(tiles.size(), 3u);
+}
+
+// Every M, N and K of 1..17 in every layout, pitches + 0..3 and bases + 0..3 in turn.
+TEST_F(GemmSlow, F32EverySmallShape) {
+  int cases = 0;
+  for (int64_t m = 1; m <= 17; ++m)
+    for (int64_t n = 1; n <= 17; ++n)
+      for (int64_t k = 1; k <= 17; ++k) {
+        const int first = address_sanitizer() ? static_cast<int>((m + n + k) % 4) : 0, last = address_sanitizer() ? first : 3;
+        for (int layout = first; layout <= last; ++layout, ++cases) {
+          GemmCase x;
+          x.m = m, x.n = n, x.k = k, x.type = x.out = ElementType::f32, x.trans_a = layout & 1, x.trans_b = layout & 2;
+          x.pad_a = cases % 4, x.pad_b = cases / 4 % 4, x.pad_c = cases / 16 % 4, x.offset_a = cases / 5 % 4;
+          x.offset_b = cases / 7 % 4, x.offset_c = cases / 11 % 4, x.schedule = cases % 10, x.seed = static_cast<uint64_t>(cases);
+          ASSERT_TRUE(right(x));
+        }
+      }
+  std::printf("%d cases\n", cases);
+  EXPECT_GE(cases, 4913);
+}
+
+// One short of, exactly, and one past multiples of the tiles, for every kernel: where copies of whole tiles begin and end.
+TEST_F(GemmSlow, F32AroundTheTiles) {
+  std::set<std::pair<int, int>> tiles;
+  for (const ReachableKernel& v : reachable_gemm_kernels())
+    if (v.type == ElementType::f32) tiles.insert({v.tile_m, v.tile_n});
+  int cases = 0;
+  std::set<std::pair<int, int>> used;
+  for (const auto& [tile_m, tile_n] : tiles)
+    for (const int dm : {-1, 0, 1})
+      for (const int dn : {-1, 0, 1})
+        for (const int64_t k : {31, 32, 33, 127, 128, 129, 161})
+          for (int layout = 0; layout < 4; ++layout) {
+            if (++cases % 3 != 0) continue;
+            GemmCase x;
+            x.m = tile_m + dm, x.n = tile_n + dn, x.k = k, x.type = x.out = ElementType::f32;
+            x.trans_a = layout & 1, x.trans_b = layout & 2, x.processors = 1, x.schedule = cases % 10;
+            x.pad_a = cases % 4, x.pad_b = cases / 4 % 4, x.seed = static_cast<uint64_t>(cases);
+            GemmChosen chosen;
+            ASSERT_TRUE(right(x, &chosen));
+            used.insert({chosen.tile_m, chosen.tile_n});
+          }
+  std::printf("%d cases\n", cases / 3);
+  EXPECT_EQ(used, tiles);
+}
+
+// The same problem in aligned full tiles, treated as if they stuck out: the same bits.
+TEST_F(GemmSlow, F32BoundsChangeNoBit) {
+  for (int layout = 0; layout < 4; ++layout) {
+    std::vector<unsigned char> bits[2];
+    for (const bool checked : {false, true}) {
+      GemmCase x;
+      x.m = 256, x.n = 128, x.k = 128, x.type = x.out = ElementType::f32, x.trans_a = layout & 1, x.trans_b = layout & 2;
+      x.integers = false, x.alpha = 0.5f, x.beta = -1, x.bounds = checked ? CallBounds::checked : CallBounds::none;
+      use(x);
+      GemmData data(x, guard());
+      GemmChosen chosen;
+      ASSERT_TRUE(run_gemm(data.call(), nullptr, &chosen));
+      EXPECT_EQ(chosen.path, checked ? "bounded" : "aligned");
+      EXPECT_TRUE(data.verify().pass()) << data.verify().message;
+      bits[checked] = data.output();
+    }
+    EXPECT_EQ(bits[0], bits[1]);
+  }
+}
+
+// A has numbers in row 0 and NaN in all others; the end of K reads zeros, not the next row.
+TEST_F(GemmSlow, F32NaNInOtherRows) {
+  for (const int64_t pad : {0, 1, 3})
+    for (const bool trans_b : {false, true}) {
+      GemmCase x;
+      x.m = 32, x.k = 33, x.n = 64, x.batch = 3, x.pad_a = x.pad_b = x.pad_c = pad, x.type = x.out = ElementType::f32;
+      x.trans_b = trans_b;
+      use(x);
+      GemmData data(x, guard());
+      std::fill(data.a.bytes.begin(), data.a.bytes.end(), kPoison);
+      for (int64_t b = 0; b < x.batch; ++b)
+        for (int64_t i = 0; i < x.k; ++i) data.a.set(b, 0, i, 1.f);
+      data.device_a.upload(data.a.bytes.data());
+      ASSERT_TRUE(run_gemm(data.call(), nullptr));
+      HostMatrix got = data.d;
+      got.bytes = data.output();
+      for (int64_t b = 0; b < x.batch; ++b)
+        for (int64_t j = 0; j < x.n; ++j) {
+          float sum = 0;
+          for (int64_t i = 0; i < x.k; ++i) sum += data.b.get(b, i, j);
+          EXPECT_EQ(got.get(b, 0, j), sum) << "batch " << b << " column " << j << " pitch +" << pad;
+        }
+    }
+}
+
+TEST_F(GemmSlow, F32UnreadOperands) {
+  for (const int64_t extent : {64, 65})
+    for (const int64_t k : {0, 64})
+      for (const float alpha : {0.f, 1.f})
+        for (const float beta : {0.f, 1.f})
+          for (const bool null_unread : {false, true})
+            for (const bool in_place : {false, true}) {
+              GemmCase x;
+              x.m = x.n = extent, x.k = k, x.alpha = alpha, x.beta = beta, x.null_unread = null_unread, x.in_place = in_place;
+              x.type = x.out = ElementType::f32;
+              right(x);
+            }
+}
+
+// The bytes of the output do not depend on what lies outside the logical operands.
+TEST_F(GemmSlow, F32PaddingChangesNoBit) {
+  for (const GemmCase& x : gemm_cases(60, 12, {1, 7, 17, 33, 64, 65, 97}, kF32)) {
+    use(x);
+    std::vector<unsigned char> first;
+    for (const unsigned char padding : {kPoison, static_cast<unsigned char>(0), static_cast<unsigned char>(0x7f)}) {
+      GemmData data(x, guard(), padding);
+      ASSERT_TRUE(run_gemm(data.call(), nullptr));
+      if (first.empty()) first = data.output();
+      else EXPECT_EQ(first, data.output()) << describe(x) << " with padding " << int{padding};
+    }
+  }
+}
+
+TEST_F(GemmSlow, F32RepeatsAreBitIdentical) {
+  GemmCase x;
+  x.m = 65, x.n = 97, x.k = 173, x.alpha = 0.5f, x.beta = -1, x.integers = false, x.in_place = false;
+  x.type = x.out = ElementType::f32;
+  std::vector<unsigned char> first;
+  for (int i = 0; i < 200; ++i) {
+    x.schedule = i % 10;
+    use(x);
+    sim::options().seed = static_cast<uint64_t>(i);
+    GemmData data(x, guard());
+    ASSERT_TRUE(run_gemm(data.call(), nullptr));
+    if (i == 0) first = data.output();
+    ASSERT_EQ(first, data.output()) << "repeat " << i;
+  }
+}
+
+}  // namespace
+}  // namespace grout::test

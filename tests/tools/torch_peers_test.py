@@ -1,0 +1,288 @@
+"""torch_peers_test.py BUILD COMPILER: the statistics and the order of torch_peers.py, with synthetic times and outputs; that no
+wrong output has a figure; then the program itself: without PyTorch, where there is PyTorch on the simulated device, and where there
+is a GPU too on that."""
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(__file__))
+import torch_peers as peers
+from report import Cases
+
+build, compiler = sys.argv[1:3]
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+program = os.path.join(root, "tests/tools/torch_peers.py")
+cases = Cases("torch_peers")
+
+
+def equal(name, got, expected):
+    cases.check(name, None if got == expected else f"{got}, expected {expected}")
+
+
+def raises(name, error, call):
+    try:
+        call()
+    except error:
+        cases.check(name)
+    else:
+        cases.check(name, f"no {error.__name__}")
+
+
+# --- Statistics ---------------------------------------------------------------------------------------------------------------
+
+equal("median of an odd count", peers.median([9, 1, 5]), 5)
+equal("median of an even count", peers.median([4, 1, 3, 100]), 3.5)
+equal("paired ratio: of each round, not of the medians", peers.paired_ratio([10, 40, 30], [5, 10, 30]), (2, 1, 4))
+raises("paired ratio of unequal counts", ValueError, lambda: peers.paired_ratio([1, 2], [1]))
+raises("paired ratio of nothing", ValueError, lambda: peers.paired_ratio([], []))
+equal("order: A B, B A", [peers.visit_order(i, "AB") for i in range(4)], [["A", "B"], ["B", "A"], ["A", "B"], ["B", "A"]])
+equal("runs of a batch", [peers.batch_count(us, 40) for us in (100, 1e6, 1, 0)], [400, 1, 4096, 4096])
+equal("the protocol of headlines", vars(peers.HEADLINE), {"name": "headline", "rounds": 4, "batches": 9, "batch_ms": 40,
+                                                           "warm_up_ms": 200, "cold": False})
+equal("the protocol of sweeps", vars(peers.SWEEP), {"name": "sweep", "rounds": 3, "batches": 1, "batch_ms": 5, "warm_up_ms": 10,
+                                                     "cold": False})
+
+
+def check_tolerance():
+    """The same numbers as common/check.cuh gives, to the last bit."""
+    arguments = [(k, magnitude) for k in (0, 1, 7, 8, 9, 768, 8191, 100000) for magnitude in (0.0, 1.0, 0.1, 12345.678)]
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = os.path.join(folder, "main.cpp"), os.path.join(folder, "main")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('#include "common/check.cuh"\nint main() {\n' +
+                       "".join(f'  std::printf("%a\\n", grout::accumulation_error({k}, {x!r}));\n' for k, x in arguments) + "}\n")
+        done = subprocess.run([compiler, "-std=c++20", "-O1", f"-I{root}", source, "-o", binary], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            return done.stdout[-1000:]
+        there = [float.fromhex(line) for line in subprocess.run([binary], stdout=subprocess.PIPE, text=True).stdout.split()]
+    here = [peers.accumulation_error(k, x) for k, x in arguments]
+    wrong = [f"{a}: {x.hex()}, there {y.hex()}" for a, x, y in zip(arguments, here, there) if x != y]
+    return "; ".join(wrong[:3]) if wrong or len(there) != len(here) else None
+
+
+cases.check("the tolerance is that of common/check.cuh", check_tolerance())
+
+
+# --- A comparison ----------------------------------------------------------------------------------------------------------------
+
+class Bench:
+    """Two policies that write 1 to one output, and a clock that invents times: log holds what happened, in order."""
+
+    def __init__(self, times, graphs=True, wrong_from=None):
+        self.log, self.times, self.graphs, self.output, self.runs = [], times, graphs, None, {}
+        self.wrong_from, self.wrong_graph = wrong_from or {}, set()
+        self.batches = {name: 0 for name in times}
+
+    def policy(self, name, role):
+        def run():
+            self.last = name
+            self.runs[name] = self.runs.get(name, 0) + 1
+            broken = name in self.wrong_from and self.validations(name) >= self.wrong_from[name]
+            self.output = self.output if broken else 1  # a broken kernel writes nothing
+
+        def poison():
+            self.output = float("nan")
+
+        def check():
+            self.log.append(f"check {name}")
+            return "" if self.output == 1 else f"the output is {self.output}"
+        return peers.Policy(name, role, {"asked": name}, run, poison, check, {"path": "one"} if role == "policy" else {})
+
+    def validations(self, name):
+        return self.log.count(f"check {name}")
+
+    def batch(self, run, count, cold):
+        run()
+        name = self.last
+        self.log.append(f"{name} {count}{' cold' if cold else ''}")
+        self.batches[name] += 1
+        us = self.times[name](self.batches[name])
+        return us, us + 3
+
+    def captured(self, run, repeats):
+        self.log.append(f"capture {repeats}")
+
+        def replay():
+            for _ in range(repeats):
+                run()
+        return replay
+
+    def compare(self, protocol):
+        case = {"suite": "gemm", "name": "2x2x2", "flops": 16, "bytes": 24}
+        return peers.compare(case, [self.policy("ours", "policy"), self.policy("theirs", "peer")], protocol, self)
+
+
+# A run of ours takes 100 us; theirs 200. Every third batch is disturbed.
+bench = Bench({"ours": lambda i: 100 if i % 3 else 5000, "theirs": lambda i: 200 if i % 3 else 9000})
+case = bench.compare(peers.HEADLINE)
+ours, theirs = case["policies"]
+equal("medians of rounds, not spoilt by a third of the batches", (ours["round_us"], theirs["round_us"]), ([100] * 4, [200] * 4))
+equal("the wall's likewise", (ours["round_wall_us"], theirs["round_wall_us"]), ([103] * 4, [203] * 4))
+equal("validated before, and after each round", (ours["validated"], theirs["validated"]), (5, 5))
+equal("no graph of runs that are long enough", (ours["graph"], theirs["graph"], "capture 20" in bench.log), (0, 0, False))
+equal("the fields of a case", list(case), ["suite", "name", "flops", "bytes", "mode", "protocol", "policies"])
+equal("the fields of a policy", list(ours), ["name", "role", "requested", "realised", "validated", "graph", "round_us", "round_wall_us",
+                                              "failure"])
+equal("what was said of it", (case["mode"], case["protocol"], ours["requested"], ours["realised"], ours["failure"]),
+      ("warm", "headline", {"asked": "ours"}, {"path": "one"}, ""))
+equal("JSON keeps it", json.loads(json.dumps(case)), case)
+visits = [entry.split()[0] for entry in bench.log]
+first = len(visits) - 4 * (18 + 2)
+expected = [name for number in range(4) for name in
+            [visitor for visitor in peers.visit_order(number, ["ours", "theirs"]) for _ in range(9)] + ["check", "check"]]
+equal("four rounds, nine batches a visit, A B, B A, validations behind each", visits[first:], expected)
+equal("batches of 40 ms", {entry for entry in bench.log[first:] if not entry.startswith("check")}, {"ours 400", "theirs 200"})
+spent = {}
+for name in ("ours", "theirs"):
+    counts = [int(entry.split()[1]) for entry in bench.log[2:first] if entry.startswith(name)]
+    spent[name] = sum(count * bench.times[name](i) for i, count in enumerate(counts, 1)) * 1e-3
+cases.check("both are validated before anything is timed, each warms up for 200 ms at least",
+            None if bench.log[:2] == ["check ours", "check theirs"] and all(ms >= 200 for ms in spent.values())
+            else f"{bench.log[:9]} {spent}")
+equal("the lines of a case", peers.lines_of({**case, "flops": 3e9}),
+      ["gemm 2x2x2  ours: 100.00 us (wall 103.00)  30.0 TFLOP/s  2.000x [2.000, 2.000] of theirs  L2 warm, headline, 4 rounds, path one",
+       "gemm 2x2x2  theirs: 200.00 us (wall 203.00)  15.0 TFLOP/s  L2 warm, headline, 4 rounds"])
+cases.check("the line of a copy has bytes", None if "us (wall 203.00)  150 GB/s" in peers.lines_of({**case, "flops": 0, "bytes": 3e7})[1]
+            else str(peers.lines_of({**case, "flops": 0, "bytes": 3e7})))
+
+# Clocks that fall: every batch takes a thousandth longer than the one before it, whosever it is.
+drift = [0]
+
+
+def drifting(us):
+    def time(_):
+        drift[0] += 1
+        return us * (1 + 0.001 * drift[0])
+    return time
+
+
+case = Bench({"ours": drifting(100), "theirs": drifting(200)}).compare(peers.HEADLINE)
+ratio = peers.paired_ratio(case["policies"][1]["round_us"], case["policies"][0]["round_us"])
+cases.check("a drift cancels between rounds of either order", None if abs(ratio[0] - 2) < 2e-3 < ratio[2] - ratio[1] else str(ratio))
+
+bench = Bench({"ours": None, "theirs": lambda i: 300})
+bench.times["ours"] = lambda i: 100 if "capture 20" in bench.log else 5
+case = bench.compare(peers.SWEEP)
+equal("short runs: graphs of 20, times of one run", [(p["graph"], p["round_us"]) for p in case["policies"]],
+      [(20, [5] * 3), (0, [300] * 3)])
+equal("the graph's output is validated too", [p["validated"] for p in case["policies"]], [5, 4])
+equal("batches of 5 ms, of graphs", [e for e in bench.log if e.startswith("ours")][-3:], ["ours 50"] * 3)
+bench = Bench({"ours": lambda i: 5, "theirs": lambda i: 6})
+case = bench.compare(peers.Protocol(**{**vars(peers.SWEEP), "cold": True}))
+equal("cold: no graphs", ([p["graph"] for p in case["policies"]], "capture 20" in bench.log, case["mode"]), ([0, 0], False, "cold"))
+cases.check("cold: every batch", None if all(e.endswith("cold") for e in bench.log if not e.startswith("check"))
+            else str(bench.log[:9]))
+case = Bench({"ours": lambda i: 5, "theirs": lambda i: 6}, graphs=False).compare(peers.SWEEP)
+equal("no graphs where there are none", [p["graph"] for p in case["policies"]], [0, 0])
+
+for who in ("ours", "theirs"):
+    for start, when in ((0, "at once"), (1, "after the first round"), (4, "after the last round")):
+        bench = Bench({"ours": lambda i: 100, "theirs": lambda i: 200}, wrong_from={who: start})
+        case = bench.compare(peers.HEADLINE)
+        figures = [p[key] for p in case["policies"] for key in ("round_us", "round_wall_us")]
+        failures = {p["name"]: p["failure"] for p in case["policies"]}
+        right = figures == [[]] * 4 and failures[who] == f"{who}: the output is nan" and list(failures.values()).count("") == 1 and \
+            peers.failure_of(case) == failures[who] and all("no figure" in line for line in peers.lines_of(case))
+        cases.check(f"{who} wrong {when}: no figure, and it is named", None if right else str(case))
+bench = Bench({"ours": lambda i: 5, "theirs": lambda i: 300}, wrong_from={"ours": 1})
+case = bench.compare(peers.SWEEP)
+cases.check("a graph whose output is wrong", None if peers.failure_of(case) and case["policies"][0]["validated"] == 1 and
+            bench.log[-1] == "check ours" and bench.log[-2] == "capture 20" else f"{case} {bench.log[-5:]}")
+
+
+# --- The GPU's clock, on a device that only notes what it is asked -----------------------------------------------------------------
+
+class Noted:
+    """What GpuClock uses of PyTorch. A run takes 250 us of the device's time, a flush 40."""
+
+    def __init__(self):
+        self.log, self.now, self.cuda, self.uint8 = [], 0.0, self, "uint8"
+
+    def Event(self, enable_timing):
+        return NotedEvent(self) if enable_timing else None
+
+    def synchronize(self):
+        self.log.append("synchronize")
+
+    def get_device_properties(self, _):
+        return type("Properties", (), {"L2_cache_size": 50})
+
+    def empty(self, size, dtype, device):
+        self.log.append(f"empty {size} {dtype} {device}")
+        return type("Buffer", (), {"zero_": lambda _: self.spend("flush", 40)})()
+
+    def spend(self, what, us):
+        self.log.append(what)
+        self.now += us
+
+    def CUDAGraph(self):
+        return type("Graph", (), {"replay": lambda _: self.spend("replay", 1000)})()
+
+    def graph(self, _):
+        return contextlib.nullcontext()
+
+
+class NotedEvent:
+    def __init__(self, device):
+        self.device = device
+
+    def record(self):
+        self.device.log.append("event")
+        self.time = self.device.now
+
+    def elapsed_time(self, end):
+        return (end.time - self.time) * 1e-3
+
+
+noted = Noted()
+clock = peers.GpuClock(noted)
+us, wall = clock.batch(lambda: noted.spend("run", 250), 3, False)
+equal("warm: events around the batch", (round(us, 6), wall > 0, noted.log),
+      (250, True, ["synchronize", "event", "run", "run", "run", "event", "synchronize"]))
+noted.log.clear()
+us, wall = clock.batch(lambda: noted.spend("run", 250), 2, True)
+equal("cold: each run between its own events, the flush before them, of twice L2; then one call by the host's clock",
+      (round(us, 6), wall > 0, noted.log),
+      (250, True, ["synchronize", "empty 100 uint8 cuda", "flush", "event", "run", "event", "flush", "event", "run", "event",
+                   "synchronize", "flush", "synchronize", "run", "synchronize"]))
+noted.log.clear()
+clock.captured(lambda: noted.spend("run", 250), 3)()
+equal("a graph", noted.log, ["run", "run", "run", "replay"])
+
+
+# --- The program -------------------------------------------------------------------------------------------------------------
+
+def run(*arguments, environment=None):
+    done = subprocess.run([sys.executable, program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **(environment or {})})
+    return done.returncode, done.stdout + done.stderr
+
+
+with tempfile.TemporaryDirectory() as folder:
+    with open(os.path.join(folder, "torch.py"), "w", encoding="utf-8") as file:
+        file.write('raise ImportError("none of that name")\n')
+    code, output = run(build, environment={"PYTHONPATH": folder})
+    right = code == 77 and len(output.splitlines()) == 1 and "PyTorch is not installed" in output and "pip install torch" in output
+    cases.check("without PyTorch: 77, and what to do", None if right else f"{code} {output}")
+
+    for device in ("sim", "gpu"):
+        record = os.path.join(folder, f"{device}.json")
+        only = ["--only", "4095"] if device == "gpu" else []
+        code, output = run(build, "--device", device, "--quick", "--json", record, *only)
+        name = f"{device}: crops and products paired with PyTorch's"
+        if code == 77:
+            cases.skip(name, next(line for line in output.splitlines() if line.startswith("not possible here")))
+            continue
+        if code:
+            cases.check(name, f"{code} {output[-2000:]}")
+            continue
+        with open(record, encoding="utf-8") as file:
+            found = json.load(file)["cases"]
+        wrong = [c["name"] for c in found if [p["validated"] - (p["graph"] > 0) for p in c["policies"]] != [4, 4] or
+                 any(len(p["round_us"]) != 3 or min(p["round_us"]) <= 0 for p in c["policies"])]
+        cases.check(f"{name}: {len(found)} cases", f"{wrong} {output[-1000:]}" if wrong or not found else None)
+cases.finish()
