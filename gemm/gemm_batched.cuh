@@ -237,7 +237,7 @@ struct GemmBatchedReport {
 
 namespace detail {
 template <class Tile, bool TransA, bool TransB, int Batch>
-Status gemm_batched_launch(const GemmArguments& g, bool aligned, const DeviceInfo& device, cudaStream_t stream,
+Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream,
                            const GemmBatchedPolicy& policy, GemmBatchedReport& report) {
   using Plans = GemmBatchedPlans<Tile, TransA, TransB, Batch, Bounds::checked>;
   report.pilot = Tile::pilot;
@@ -246,21 +246,17 @@ Status gemm_batched_launch(const GemmArguments& g, bool aligned, const DeviceInf
   const int64_t tiles = gemm_tiles(g, Tile::m, Tile::n), resident = int64_t{device.sms} * Tile::blocks_per_sm;
   if (tiles == 0) return {};
   const int64_t k = g.alpha == 0 ? 0 : g.k;  // no product: A and B are not read
-  const bool full = aligned && !Tile::pilot && g.m % Tile::m == 0 && g.n % Tile::n == 0 && k % Tile::k == 0;
+  const bool full = !Tile::pilot && g.m % Tile::m == 0 && g.n % Tile::n == 0 && k % Tile::k == 0;
   const bool unchecked = full && g.bounds != GemmBounds::checked;
-  if (g.bounds == GemmBounds::none && !unchecked) {
-    if (Tile::pilot) return invalid("bounds=false needs the tile 64x64x32: the pilots have no path without tests");
-    if (!aligned)
-      return invalid("bounds=false needs 16-byte aligned operands and pitches: lda=" + text(g.lda) + " ldb=" + text(g.ldb) +
-                     " ldc=" + text(g.ldc) + " or a base address is not a multiple of 16 bytes; bounds=auto takes them");
-    return invalid("bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
-                   " are not multiples of 64, 64 and 32; bounds=auto takes them");
-  }
+  if (g.bounds == GemmBounds::none && !unchecked)
+    return invalid(Tile::pilot ? "bounds=false needs the tile 64x64x32: the pilots have no path without tests"
+                               : "bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
+                                     " are not multiples of 64, 64 and 32; bounds=auto takes them");
   report.choice = {"batched", unchecked ? GemmPath::aligned : GemmPath::bounded, Tile::m, Tile::n, Tile::k, Tile::threads,
                    sizeof(typename Plans::Storage), tiles, resident,
                    Tile::pilot ? "a pilot tile: to be compared with, not to be quoted"
-                   : unchecked ? "full tiles, 16-byte aligned pitches"
-                               : "ragged extents, odd pitches or bounds=true"};
+                   : unchecked ? "full tiles; any pitch and base"
+                               : "ragged extents or bounds=true; any pitch and base"};
   const GemmBatchedParameters p = {
       static_cast<const float*>(g.a), static_cast<const float*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
       g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d,
@@ -274,10 +270,10 @@ Status gemm_batched_launch(const GemmArguments& g, bool aligned, const DeviceInf
 }
 
 template <class Tile, bool TransA, bool TransB>
-Status gemm_batched_launch(const GemmArguments& g, bool aligned, const DeviceInfo& device, cudaStream_t stream,
+Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream,
                            const GemmBatchedPolicy& policy, GemmBatchedReport& report) {
   const auto with = [&]<int Batch>() {
-    return gemm_batched_launch<Tile, TransA, TransB, Batch>(g, aligned, device, stream, policy, report);
+    return gemm_batched_launch<Tile, TransA, TransB, Batch>(g, device, stream, policy, report);
   };
   return policy.max_copy_batch >= 8   ? with.template operator()<8>()
          : policy.max_copy_batch >= 4 ? with.template operator()<4>()
@@ -285,10 +281,10 @@ Status gemm_batched_launch(const GemmArguments& g, bool aligned, const DeviceInf
                                       : with.template operator()<1>();
 }
 template <class Tile>
-Status gemm_batched_launch(const GemmArguments& g, bool aligned, const DeviceInfo& device, cudaStream_t stream,
+Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream,
                            const GemmBatchedPolicy& policy, GemmBatchedReport& report) {
   const auto with = [&]<bool TransA, bool TransB>() {
-    return gemm_batched_launch<Tile, TransA, TransB>(g, aligned, device, stream, policy, report);
+    return gemm_batched_launch<Tile, TransA, TransB>(g, device, stream, policy, report);
   };
   return g.trans_a ? (g.trans_b ? with.template operator()<true, true>() : with.template operator()<true, false>())
                    : (g.trans_b ? with.template operator()<false, true>() : with.template operator()<false, false>());
@@ -313,17 +309,10 @@ inline Status gemm_batched(const GemmArguments& g, const GemmBatchedPolicy& poli
   if (device.major < 8)
     return unsupported("gemm_batched needs compute capability 8.0 or later; this device has " + std::to_string(device.major) +
                        "." + std::to_string(device.minor));
-  const auto aligned = [&](const void* pointer, int64_t ld, int64_t stride, ElementType type) {
-    const auto bytes = static_cast<int64_t>(element_bytes(type));
-    return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 && ld * bytes % 16 == 0 && (g.batch == 1 || stride * bytes % 16 == 0);
-  };
-  const bool reads_ab = g.k > 0 && g.alpha != 0;
-  const bool all = (!reads_ab || (aligned(g.a, g.lda, g.batch_a, g.type) && aligned(g.b, g.ldb, g.batch_b, g.type))) &&
-                   aligned(g.d, g.ldc, g.batch_d, g.out);
   switch (policy.tile) {
-    case GemmBatchedTiles::m64n64k16: return detail::gemm_batched_launch<GemmBatched64x64x16>(g, all, device, stream, policy, done);
-    case GemmBatchedTiles::m32n64k32: return detail::gemm_batched_launch<GemmBatched32x64x32>(g, all, device, stream, policy, done);
-    default: return detail::gemm_batched_launch<GemmBatched64x64x32>(g, all, device, stream, policy, done);
+    case GemmBatchedTiles::m64n64k16: return detail::gemm_batched_launch<GemmBatched64x64x16>(g, device, stream, policy, done);
+    case GemmBatchedTiles::m32n64k32: return detail::gemm_batched_launch<GemmBatched32x64x32>(g, device, stream, policy, done);
+    default: return detail::gemm_batched_launch<GemmBatched64x64x32>(g, device, stream, policy, done);
   }
 }
 
