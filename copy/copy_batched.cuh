@@ -20,20 +20,19 @@
 
 namespace grout {
 
-template <class T>
-struct CropBatchedTile {
+template <class T> struct CropBatchedTile {
   static constexpr int rows = 64, cols = 128 / sizeof(T);
   // A row is 32 words, one for each bank; the number of the row is XORed into the number of the word.
   static constexpr int in_word = sizeof(T) == 2 ? 1 : 0;
   using Layout = decltype(compose(Swizzle<5, in_word, 5>{}, row_major(shape(Int<rows>{}, Int<cols>{}))));
   using Shared = SharedTile<T, Layout>;
 };
-template <class T, int Workers, int Batch, int FastAxis>
-using CropBatchedPlan = BatchedCopyPlan<typename CropBatchedTile<T>::Shared, Workers, Batch, FastAxis>;
+template <class T, int Workers, int Batch, int FastAxis> using CropBatchedPlan =
+    BatchedCopyPlan<typename CropBatchedTile<T>::Shared, Workers, Batch, FastAxis>;
 
 // FastAxis: the axis along which the source's elements lie closest together.
-template <class T, int Workers, int Batch, int FastAxis>
-__global__ void __launch_bounds__(Workers) copy_batched_kernel(const CropParameters<T> p) {
+template <class T, int Workers, int Batch, int FastAxis> __global__ void __launch_bounds__(Workers)
+    copy_batched_kernel(const CropParameters<T> p) {
   using Tile = CropBatchedTile<T>;
   auto& tile = dynamic_shared<typename Tile::Shared>();
   const int thread = static_cast<int>(threadIdx.x);
@@ -81,9 +80,8 @@ Status crop_batched_launch(const CropArguments& g, int batch, int sms, cudaStrea
          : batch >= 2 ? crop_batched_launch<T, Workers, 2>(g, sms, stream, report)
                       : crop_batched_launch<T, Workers, 1>(g, sms, stream, report);
 }
-template <class T>
-Status crop_batched_launch(const CropArguments& g, int batch, int workers, int sms, cudaStream_t stream,
-                           BatchReport& report) {
+template <class T> Status crop_batched_launch(const CropArguments& g, int batch, int workers, int sms, cudaStream_t stream,
+                                              BatchReport& report) {
   return workers == 32   ? crop_batched_launch<T, 32>(g, batch, sms, stream, report)
          : workers == 48 ? crop_batched_launch<T, 48>(g, batch, sms, stream, report)
                          : crop_batched_launch<T, 256>(g, batch, sms, stream, report);

@@ -1,4 +1,5 @@
-// Runs the single-stage fp32 GEMM on one problem, checks it, times it.   gemm_batched 65 97 73 --layout nt --max-copy-batch 4
+// Runs the single-stage fp32 GEMM on one problem, checks it, times it.   gemm_batched 65 97 73 --layout nt --max-copy-batch
+// 4
 #include "gemm/gemm_batched.cuh"
 #include "gemm/program.cuh"
 

@@ -1,23 +1,23 @@
 // The base rung of the fp32 GEMM: one stage, copies by single elements in batches, multiply-adds in plain fp32.
 //
-// The lesson: what a GEMM is, with nothing in its way, and what it costs to wait. A block brings a tile of A and one of B to shared
-// memory, all multiply, all meet, and the next tiles overwrite them: no copy runs beside the products. So the only latency
-// that can be hidden is that of the copies among themselves, and that is what max_copy_batch does (common/batch.cuh). No
-// alignment, vector or engine is asked for, so one path takes every pitch and base.
-// The rung after: gemm_mma.cuh keeps a ring of stages, so that copies run beside the products, on tensor cores.
-// Run it:  ./run gemm 65 97 73 --kernel batched --max-copy-batch 4
+// The lesson: what a GEMM is, with nothing in its way, and what it costs to wait. A block brings a tile of A and one of B to
+// shared memory, all multiply, all meet, and the next tiles overwrite them: no copy runs beside the products. So the only
+// latency that can be hidden is that of the copies among themselves, and that is what max_copy_batch does
+// (common/batch.cuh). No alignment, vector or engine is asked for, so one path takes every pitch and base.
+// The rungs after: gemm_simt.cuh and, on tensor cores, gemm_mma.cuh keep a ring of stages, so that copies run beside the
+// products. Run it:  ./run gemm 65 97 73 --kernel batched --max-copy-batch 4
 //
 // CONTRACT
 // shapes        D[M, N] = alpha * A[M, K] * B[K, N] + beta * C[M, N], A and B f32, any extents, batched; gemm_check.
 // participants  256 threads, eight warps as 2 x 4. In the 64 x 64 x 32 tile a warp owns a patch of 32 x 16, and a lane 4 x 4
 //               accumulators of it: lanes run over n first, 8 x 4. All copy, all multiply, all store.
-// memory        one tile of A, B and C each: 8 + 8 + 16 KiB, exactly 32. A tile keeps the order of its operand in global memory, so
-//               that copies read and write along it without bank conflicts: contiguous along m (n), where a lane reads its
-//               four rows (columns) of one k in 16 bytes; or contiguous along k, where it reads four k of one row, in chunks
-//               of 16 bytes that are swizzled by the lane's row. tests/host counts the conflicts of both: none.
-// barriers      of the block: tiles complete -> products; products done -> next copies; C complete -> store; stored -> next tile.
-// completion    k-tile t:   copy A, B | barrier | products | barrier      k-tile t + 1:   copy A, B | ...
-// rejects       see gemm_check, check_copy_batch; A and B other than f32.
+// memory        one tile of A, B and C each: 8 + 8 + 16 KiB, exactly 32. A tile keeps the order of its operand in global
+//               memory, so that copies read and write along it without bank conflicts: contiguous along m (n), where a lane
+//               reads its four rows (columns) of one k in 16 bytes; or contiguous along k, where it reads four k of one row,
+//               in chunks of 16 bytes that are swizzled by the lane's row. tests/host counts the conflicts of both: none.
+// barriers      of the block: tiles complete -> products; products done -> next copies; C complete -> store; stored -> next
+// tile. completion    k-tile t:   copy A, B | barrier | products | barrier      k-tile t + 1:   copy A, B | ... rejects     
+//  see gemm_check, check_copy_batch; A and B other than f32.
 // verified      simulated device, assembled for sm_80 to sm_121a.
 #pragma once
 #include "common/batch.cuh"
@@ -25,12 +25,13 @@
 
 namespace grout {
 
-// A block's tile. A lane owns neighbouring rows and columns of its warp's patch. Pilot: kept to be compared with, never quoted.
+// A block's tile. A lane owns neighbouring rows and columns of its warp's patch. Pilot: kept to be compared with, never
+// quoted.
 template <int M, int N, int K, bool PilotT> struct GemmBatchedTile {
   static constexpr int m = M, n = N, k = K, warps_m = 2, warps_n = 4, threads = 32 * warps_m * warps_n;
   static constexpr int lanes_m = 8, lanes_n = 4, rows = m / warps_m / lanes_m, cols = n / warps_n / lanes_n;  // of a lane
   static constexpr bool pilot = PilotT;
-  static constexpr int blocks_per_sm = 2;  // 128 registers a thread; what three would leave is a few short
+  static constexpr int blocks_per_sm = 2;  // 128 registers a thread; the 80 that three would leave are a few too few
   static_assert(m == warps_m * lanes_m * rows && n == warps_n * lanes_n * cols, "GEMM tile: lanes must share it evenly");
   static_assert(rows == 2 || rows == 4, "GEMM tile: a lane's rows are read as one vector of 8 or 16 bytes");
   static_assert(cols == 4, "GEMM tile: a lane's columns are read and stored as one vector of 16 bytes");
@@ -50,8 +51,9 @@ template <int Extent, int K, int Rows, bool KMajor> struct GemmBatchedOperand {
   // KMajor: chunks of 4 floats are XORed with the number of the group of Rows rows, so that the lanes of a phase, which read
   // the same k of rows that are Rows apart, meet eight different 16-byte columns of the 128-byte bank line.
   static constexpr int kRowBits = detail::log2_exact(K) + detail::log2_exact(Rows);
-  using Layout = std::conditional_t<KMajor, decltype(compose(Swizzle<3, 2, kRowBits - 2>{}, row_major(shape(Int<Extent>{}, Int<K>{})))),
-                                    decltype(col_major(shape(Int<Extent>{}, Int<K>{})))>;
+  using Layout =
+      std::conditional_t<KMajor, decltype(compose(Swizzle<3, 2, kRowBits - 2>{}, row_major(shape(Int<Extent>{}, Int<K>{})))),
+                         decltype(col_major(shape(Int<Extent>{}, Int<K>{})))>;
   using Tile = SharedTile<float, Layout>;
 
   // Where element (first + i, k) lies, `first` a lane's first row, from where (first, 0) lies: steps known at compile time.
@@ -96,8 +98,8 @@ template <int Extent, int K, int Rows, bool KMajor> struct GemmBatchedOperand {
 template <class Tile, bool TransA, bool TransB> struct GemmBatchedStorage {
   using A = GemmBatchedOperand<Tile::m, Tile::k, Tile::rows, !TransA>;
   using B = GemmBatchedOperand<Tile::n, Tile::k, Tile::cols, TransB>;
-  // The results on their way out. A lane stores four neighbours; two lanes of a phase lie Tile::rows rows apart, and the swizzle
-  // sends them to different halves of the bank line.
+  // The results on their way out. A lane stores four neighbours; two lanes of a phase lie Tile::rows rows apart, and the
+  // swizzle sends them to different halves of the bank line.
   using C = decltype(compose(Swizzle<1, 4, detail::log2_exact(Tile::n) + detail::log2_exact(Tile::rows) - 4>{},
                              row_major(shape(Int<Tile::m>{}, Int<Tile::n>{}))));
   alignas(256) typename A::Tile a;
@@ -124,12 +126,14 @@ struct GemmBatchedParameters {
 
 template <class Tile, bool TransA, bool TransB, int MaxBatch, Bounds BoundsT> struct GemmBatchedPlans {
   using Storage = GemmBatchedStorage<Tile, TransA, TransB>;
-  using A = BatchedCopyPlan<typename Storage::A::Tile, Tile::threads, MaxBatch, TransA ? 0 : 1, Plain, CopyWrite::assign, BoundsT>;
-  using B = BatchedCopyPlan<typename Storage::B::Tile, Tile::threads, MaxBatch, TransB ? 1 : 0, Plain, CopyWrite::assign, BoundsT>;
+  using A =
+      BatchedCopyPlan<typename Storage::A::Tile, Tile::threads, MaxBatch, TransA ? 0 : 1, Plain, CopyWrite::assign, BoundsT>;
+  using B =
+      BatchedCopyPlan<typename Storage::B::Tile, Tile::threads, MaxBatch, TransB ? 1 : 0, Plain, CopyWrite::assign, BoundsT>;
 };
 
-// An operand's tiles along k, as (m or n, k). What is left of the operand, from the tile's first element on, fits 32 bits where
-// it matters: up to the tile's end.
+// An operand's tiles along k, as (m or n, k). What is left of the operand, from the tile's first element on, fits 32 bits
+// where it matters: up to the tile's end.
 template <int Extent, int K, bool KMajor> struct GemmBatchedWalk {
   const float* first;
   int extent;
@@ -146,8 +150,8 @@ template <int Extent, int K, bool KMajor> struct GemmBatchedWalk {
 
 // D = alpha * sum + beta * C for the tile at (row, col); neighbours store neighbours. All threads of the block.
 template <class Tile, Bounds BoundsT, class Layout, class To>
-GROUT_DEVICE void gemm_batched_store(const SharedTile<float, Layout>& sums, const GemmBatchedParameters& p, To* d, const To* c,
-                                     int64_t row, int64_t col, int thread) {
+GROUT_DEVICE void gemm_batched_store(const SharedTile<float, Layout>& sums, const GemmBatchedParameters& p, To* d,
+                                     const To* c, int64_t row, int64_t col, int thread) {
 #pragma unroll 4
   for (int i = thread; i < Tile::m * Tile::n; i += Tile::threads) {
     const int64_t r = row + i / Tile::n, s = col + i % Tile::n;
@@ -178,11 +182,12 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) gemm_batch
     float sum[Tile::rows][Tile::cols] = {};
 #pragma unroll 1
     for (int64_t k_left = p.k; k_left > 0; k_left -= Tile::k) {
-      copy_batched(typename Plans::A{}, shared.a, walk_a.tile(k_left, p.lda), {0, 0}, thread);
-      copy_batched(typename Plans::B{}, shared.b, walk_b.tile(k_left, p.ldb), {0, 0}, thread);
+      // Not known to be the same in every k-tile: what follows from it is computed again, not kept in registers.
+      const int worker = ptx::opaque(thread);
+      copy_batched(typename Plans::A{}, shared.a, walk_a.tile(k_left, p.lda), {0, 0}, worker);
+      copy_batched(typename Plans::B{}, shared.b, walk_b.tile(k_left, p.ldb), {0, 0}, worker);
       walk_a.advance(p.lda), walk_b.advance(p.ldb);
       __syncthreads();  // both tiles are complete and visible
-      // Not known to be the same in every k-tile: the places that follow from them are computed again, not kept in registers.
       const int here_a = ptx::opaque(place_a), here_b = ptx::opaque(place_b);
 #pragma unroll
       for (int k = 0; k < Tile::k; k += A::chunk) {
@@ -252,16 +257,39 @@ Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cud
     return invalid(Tile::pilot ? "bounds=false needs the tile 64x64x32: the pilots have no path without tests"
                                : "bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
                                      " are not multiples of 64, 64 and 32; bounds=auto takes them");
-  report.choice = {"batched", unchecked ? GemmPath::aligned : GemmPath::bounded, Tile::m, Tile::n, Tile::k, Tile::threads,
-                   sizeof(typename Plans::Storage), tiles, resident,
+  report.choice = {"batched",
+                   unchecked ? GemmPath::aligned : GemmPath::bounded,
+                   Tile::m,
+                   Tile::n,
+                   Tile::k,
+                   Tile::threads,
+                   sizeof(typename Plans::Storage),
+                   tiles,
+                   resident,
                    Tile::pilot ? "a pilot tile: to be compared with, not to be quoted"
                    : unchecked ? "full tiles; any pitch and base"
                                : "ragged extents or bounds=true; any pitch and base"};
-  const GemmBatchedParameters p = {
-      static_cast<const float*>(g.a), static_cast<const float*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
-      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d,
-      k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
-      g.beta, g.out, (g.m + Tile::m - 1) / Tile::m, (g.n + Tile::n - 1) / Tile::n, tiles};
+  const GemmBatchedParameters p = {static_cast<const float*>(g.a),
+                                   static_cast<const float*>(g.b),
+                                   g.c,
+                                   g.d,
+                                   g.m,
+                                   g.n,
+                                   k,
+                                   g.lda,
+                                   g.ldb,
+                                   g.ldc,
+                                   g.batch,
+                                   g.batch_a,
+                                   g.batch_b,
+                                   g.batch_c,
+                                   g.batch_d,
+                                   k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
+                                   g.beta,
+                                   g.out,
+                                   (g.m + Tile::m - 1) / Tile::m,
+                                   (g.n + Tile::n - 1) / Tile::n,
+                                   tiles};
   auto kernel = &gemm_batched_kernel<Tile, TransA, TransB, Batch, Bounds::checked>;
   if constexpr (!Tile::pilot)
     if (unchecked) kernel = &gemm_batched_kernel<Tile, TransA, TransB, Batch, Bounds::none>;
@@ -280,9 +308,8 @@ Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cud
          : policy.max_copy_batch >= 2 ? with.template operator()<2>()
                                       : with.template operator()<1>();
 }
-template <class Tile>
-Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream,
-                           const GemmBatchedPolicy& policy, GemmBatchedReport& report) {
+template <class Tile> Status gemm_batched_launch(const GemmArguments& g, const DeviceInfo& device, cudaStream_t stream,
+                                                 const GemmBatchedPolicy& policy, GemmBatchedReport& report) {
   const auto with = [&]<bool TransA, bool TransB>() {
     return gemm_batched_launch<Tile, TransA, TransB>(g, device, stream, policy, report);
   };
@@ -307,11 +334,13 @@ inline Status gemm_batched(const GemmArguments& g, const GemmBatchedPolicy& poli
   DeviceInfo device;
   if (Status status = device_info(device); !status) return status;
   if (device.major < 8)
-    return unsupported("gemm_batched needs compute capability 8.0 or later; this device has " + std::to_string(device.major) +
-                       "." + std::to_string(device.minor));
+    return unsupported("gemm_batched needs compute capability 8.0 or later; this device has " +
+                       std::to_string(device.major) + "." + std::to_string(device.minor));
   switch (policy.tile) {
-    case GemmBatchedTiles::m64n64k16: return detail::gemm_batched_launch<GemmBatched64x64x16>(g, device, stream, policy, done);
-    case GemmBatchedTiles::m32n64k32: return detail::gemm_batched_launch<GemmBatched32x64x32>(g, device, stream, policy, done);
+    case GemmBatchedTiles::m64n64k16:
+      return detail::gemm_batched_launch<GemmBatched64x64x16>(g, device, stream, policy, done);
+    case GemmBatchedTiles::m32n64k32:
+      return detail::gemm_batched_launch<GemmBatched32x64x32>(g, device, stream, policy, done);
     default: return detail::gemm_batched_launch<GemmBatched64x64x32>(g, device, stream, policy, done);
   }
 }

@@ -1,6 +1,6 @@
 // Every kernel that the host entry has: element, threads, batch, fast axis. A batch is so many loads, then so many stores;
-// what is left is done one by one. A tile of f32 has 8 elements for each of 256 threads, so that a batch of 16 is one of 8. A
-// power of two of threads leaves nothing over; 48 threads do.
+// what is left is done one by one. A tile of f32 has 8 elements for each of 256 threads, so that a batch of 16 is one of 8.
+// A power of two of threads leaves nothing over; 48 threads do.
 // kernel: copy_batched_kernel
 // registers: 200
 // expect: LDG, STS, LDS, STG, BAR

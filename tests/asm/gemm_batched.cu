@@ -1,6 +1,6 @@
-// Every kernel that the host entry has: tile, layouts of A and B, batch, bounds. The copies of A and of B are batches of loads, each
-// followed by as many stores; nothing is left over, but with a batch of 1, which goes one by one. Then the sums, and C. In the tile
-// of 32 x 64 x 32 a thread has four elements of A and eight of B.
+// Every kernel that the host entry has: tile, layouts of A and B, batch, bounds. The copies of A and of B are batches of
+// loads, each followed by as many stores; nothing is left over, but with a batch of 1, which goes one by one. Then the sums,
+// and C. In the tile of 32 x 64 x 32 a thread has four elements of A and eight of B.
 // kernel: gemm_batched_kernel
 // registers: 128
 // expect: LDG, STS, LDS.128, STS.128, FFMA, STG, BAR

@@ -27,7 +27,7 @@ def total(instructions, wanted):
 
 
 def runs(instructions, kinds):
-    """[[kind, how often one after the other], ...] of the instructions that are of one of the kinds, the most special one."""
+    """[[kind, how often one after the other], ...] of the instructions of one of the kinds, each of the most special."""
     found, special_first = [], sorted(kinds, key=lambda kind: -kind.count("."))
     for instruction in instructions:
         kind = next((kind for kind in special_first if matches(instruction, kind)), None)
@@ -41,8 +41,8 @@ def runs(instructions, kinds):
 
 
 def order_problems(instructions, order):
-    """`order`: "LDG x4, STS x4": in the instructions, those of the kinds named, from first to last, and no others. STS.128, if
-    named, is not STS. With a last item "...", more may follow."""
+    """`order`: "LDG x4, STS x4": in the instructions, those of the kinds named, from first to last, and no others. STS.128,
+    if named, is not STS. With a last item "...", more may follow."""
     items = [item.strip() for item in order.split(",")]
     more = len(items) > 1 and items[-1] == "..."
     wanted = [re.fullmatch(r"(\S+) x([1-9]\d*)", item) for item in items[:len(items) - more]]

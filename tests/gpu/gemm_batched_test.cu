@@ -39,7 +39,8 @@ TEST_F(GemmBatchedGpu, EverySmallShape) {
           c.policy = {kBatchedTiles[ran % 3], 1 + ran % 16};
           GemmCase& x = c.x;
           x.m = m, x.n = n, x.k = k, x.type = x.out = ElementType::f32, x.trans_a = layout & 1, x.trans_b = layout & 2;
-          x.pad_a = ran % 4, x.pad_b = ran / 4 % 4, x.pad_c = ran / 16 % 4, x.offset_a = ran / 5 % 4, x.offset_b = ran / 7 % 4;
+          x.pad_a = ran % 4, x.pad_b = ran / 4 % 4, x.pad_c = ran / 16 % 4, x.offset_a = ran / 5 % 4,
+          x.offset_b = ran / 7 % 4;
           x.seed = static_cast<uint64_t>(ran);
           ASSERT_EQ(run_batched_gemm(c), "");
         }
@@ -56,7 +57,8 @@ TEST_F(GemmBatchedGpu, LargeShapes) {
         BatchedGemmCase c;
         c.policy.max_copy_batch = batch;
         c.x.m = extent + 64, c.x.n = extent, c.x.k = 259 - extent % 2 * 3;
-        c.x.type = c.x.out = ElementType::f32, c.x.trans_a = layout & 1, c.x.trans_b = layout & 2, c.x.integers = ran % 2 == 0;
+        c.x.type = c.x.out = ElementType::f32, c.x.trans_a = layout & 1, c.x.trans_b = layout & 2,
+        c.x.integers = ran % 2 == 0;
         c.x.seed = static_cast<uint64_t>(ran++);
         ASSERT_EQ(run_batched_gemm(c), "");
       }
@@ -88,8 +90,17 @@ TEST_F(GemmBatchedGpu, RowsBeyondTwoToThe31Elements) {
   b.upload(ones.data());
   for (int64_t r = 0; r < 2; ++r)
     ASSERT_EQ(cudaMemcpy(a.as<float>() + r * kPitch, row.data(), kK * 4, cudaMemcpyHostToDevice), cudaSuccess);
-  const GemmArguments g{.m = 2, .n = kN, .k = kK, .type = ElementType::f32, .out = ElementType::f32, .a = a.data(), .b = b.data(),
-                        .d = d.data(), .lda = kPitch, .ldb = kN, .ldc = kPitch};
+  const GemmArguments g{.m = 2,
+                        .n = kN,
+                        .k = kK,
+                        .type = ElementType::f32,
+                        .out = ElementType::f32,
+                        .a = a.data(),
+                        .b = b.data(),
+                        .d = d.data(),
+                        .lda = kPitch,
+                        .ldb = kN,
+                        .ldc = kPitch};
   const Status status = gemm_batched(g, {.max_copy_batch = 4}, nullptr);
   ASSERT_TRUE(status) << status.message;
   for (int64_t r = 0; r < 2; ++r) {

@@ -1,5 +1,5 @@
-// The single-stage fp32 GEMM's tiles: bank conflicts of every access to shared memory, counted; who owns which sum; what the lanes
-// read; the sizes.
+// The single-stage fp32 GEMM's tiles: bank conflicts of every access to shared memory, counted; who owns which sum; what the
+// lanes read; the sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace grout {
 namespace {
 
-// How often the worst part of a warp's access is served. Lanes are served as many at a time as fill 128 bytes; each bank gives
-// one word of 4 bytes, to any number of lanes.
+// How often the worst part of a warp's access is served. Lanes are served as many at a time as fill 128 bytes; each bank
+// gives one word of 4 bytes, to any number of lanes.
 int ways(const std::vector<int64_t>& bytes, int size) {
   EXPECT_EQ(bytes.size(), 32u);
   const int together = 128 / size;
@@ -47,8 +47,12 @@ TEST(Counter, KnowsConflicts) {
 }
 
 // Where a lane's sums lie, by the contract: warps as 2 x 4, lanes as 8 x 4, each an equal part.
-template <class Tile> int first_row(int warp, int lane) { return warp / 4 * (Tile::m / 2) + lane / 4 * (Tile::m / 16); }
-template <class Tile> int first_col(int warp, int lane) { return warp % 4 * (Tile::n / 4) + lane % 4 * (Tile::n / 16); }
+template <class Tile> int first_row(int warp, int lane) {
+  return warp / 4 * (Tile::m / 2) + lane / 4 * (Tile::m / 16);
+}
+template <class Tile> int first_col(int warp, int lane) {
+  return warp % 4 * (Tile::n / 4) + lane % 4 * (Tile::n / 16);
+}
 
 // An operand's reads in the product loop: by vectors along k of one row, or of all rows of one k.
 template <class Operand, int Extent, int K, int Rows, bool KMajor> int worst_read(auto first) {
@@ -57,7 +61,8 @@ template <class Operand, int Extent, int K, int Rows, bool KMajor> int worst_rea
   for (int warp = 0; warp < 8; ++warp)
     for (int k = 0; k < K; k += KMajor ? 4 : 1)
       for (int i = 0; i < (KMajor ? Rows : 1); ++i)
-        worst = std::max(worst, ways(of_lanes([&](int lane) { return kLayout(first(warp, lane) + i, k); }), KMajor ? 16 : 4 * Rows));
+        worst = std::max(
+            worst, ways(of_lanes([&](int lane) { return kLayout(first(warp, lane) + i, k); }), KMajor ? 16 : 4 * Rows));
   return worst;
 }
 // Neighbours of a vector are neighbours in the tile, and every element has a place of its own in it.
@@ -81,10 +86,10 @@ template <class Plan> int worst_copy() {
   for (int warp = 0; warp < 8; ++warp)
     for (int chunk = 0; chunk < Plan::chunks; ++chunk)
       worst = std::max(worst, ways(of_lanes([&](int lane) {
-                                const auto c = Plan::at(warp * 32 + lane, chunk);
-                                return typename Plan::Layout{}(c[0], c[1]);
-                              }),
-                              4));
+                                     const auto c = Plan::at(warp * 32 + lane, chunk);
+                                     return typename Plan::Layout{}(c[0], c[1]);
+                                   }),
+                                   4));
   return worst;
 }
 
@@ -101,7 +106,9 @@ template <class Tile, bool TransA, bool TransB> void expect_no_conflicts() {
   constexpr auto kOut = typename Storage::C{};
   for (int warp = 0; warp < 8; ++warp) {
     for (int r = 0; r < Tile::rows; ++r)
-      EXPECT_EQ(ways(of_lanes([&](int lane) { return kOut(first_row<Tile>(warp, lane) + r, first_col<Tile>(warp, lane)); }), 16), 1);
+      EXPECT_EQ(
+          ways(of_lanes([&](int lane) { return kOut(first_row<Tile>(warp, lane) + r, first_col<Tile>(warp, lane)); }), 16),
+          1);
     for (int first = warp * 32; first < Tile::m * Tile::n; first += 256)
       EXPECT_EQ(ways(of_lanes([&](int lane) { return kOut((first + lane) / Tile::n, (first + lane) % Tile::n); }), 4), 1);
   }

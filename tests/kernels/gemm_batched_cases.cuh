@@ -1,5 +1,5 @@
-// The cases of the GEMM for the kernel that copies in batches: every tile, batches of all kinds, and what the report must say. For
-// both devices.
+// The cases of the GEMM for the kernel that copies in batches: every tile, batches of all kinds, and what the report must
+// say. For both devices.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -25,7 +25,8 @@ inline std::string describe(const BatchedGemmCase& c) {
 }
 
 // Three in five cases with the tile that is no pilot; batches 1, 4 and 16 twice as often as the others.
-inline std::vector<BatchedGemmCase> batched_gemm_cases(int count, uint64_t seed, const std::vector<int64_t>& sizes = kGemmSizes) {
+inline std::vector<BatchedGemmCase> batched_gemm_cases(int count, uint64_t seed,
+                                                       const std::vector<int64_t>& sizes = kGemmSizes) {
   constexpr int kBatches[] = {1, 4, 16, 2, 8, 3, 1, 4, 16, 7, 15, 5, 12};
   std::mt19937_64 random(seed);
   Deck tile(5, random), batch(13, random);
@@ -40,13 +41,17 @@ inline std::vector<BatchedGemmCase> batched_gemm_cases(int count, uint64_t seed,
 
 // What the report must say, from the sizes of the tiles: 256 threads, kernels for 1, 2, 4 and 8.
 inline std::string check_batched_report(const BatchedGemmCase& c, const GemmBatchedReport& r) {
-  const int m = c.policy.tile == GemmBatchedTiles::m32n64k32 ? 32 : 64, n = 64, k = c.policy.tile == GemmBatchedTiles::m64n64k16 ? 16 : 32;
+  const int m = c.policy.tile == GemmBatchedTiles::m32n64k32 ? 32 : 64, n = 64,
+            k = c.policy.tile == GemmBatchedTiles::m64n64k16 ? 16 : 32;
   const int asked = c.policy.max_copy_batch, compiled = asked >= 8 ? 8 : asked >= 4 ? 4 : asked >= 2 ? 2 : 1;
   const auto right = [&](const BatchReport& b, int elements) {
     const int chunks = elements / 256, realised = std::min(compiled, chunks);
-    const BatchReason reason = realised == asked ? BatchReason::none : realised < std::min(asked, chunks) ? BatchReason::compiled : BatchReason::few_chunks;
-    return b.requested == asked && b.realised == realised && b.transformed == (realised > 1) && b.complete_chunks == chunks &&
-           b.groups == (realised > 1 ? chunks / realised : 0) && b.guarded_chunks == (realised > 1 ? 0 : chunks) && b.reason == reason;
+    const BatchReason reason = realised == asked                    ? BatchReason::none
+                               : realised < std::min(asked, chunks) ? BatchReason::compiled
+                                                                    : BatchReason::few_chunks;
+    return b.requested == asked && b.realised == realised && b.transformed == (realised > 1) &&
+           b.complete_chunks == chunks && b.groups == (realised > 1 ? chunks / realised : 0) &&
+           b.guarded_chunks == (realised > 1 ? 0 : chunks) && b.reason == reason;
   };
   if (!right(r.a, m * k)) return "what is reported of A's copy: " + batch_text({r.a});
   if (!right(r.b, n * k)) return "what is reported of B's copy: " + batch_text({r.b});

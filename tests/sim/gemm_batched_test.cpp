@@ -1,5 +1,5 @@
-// The single-stage fp32 GEMM on the simulated device: seeded cases over every factor of the GEMM's contract, every tile and batch,
-// edges of K, and refusals.
+// The single-stage fp32 GEMM on the simulated device: seeded cases over every factor of the GEMM's contract, every tile and
+// batch, edges of K, and refusals.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -47,7 +47,8 @@ TEST_F(GemmBatched, SeededCases) {
     ++ran;
     launched += report.choice.tiles != 0;
     count_gemm_factors(factors, x, {report.choice.tiles == 0 ? "none" : "batched", gemm_path_name(report.choice.path)});
-    factors.count("tile", kBatchedTileNames[static_cast<int>(c.policy.tile)]), factors.count("max_copy_batch", c.policy.max_copy_batch);
+    factors.count("tile", kBatchedTileNames[static_cast<int>(c.policy.tile)]),
+        factors.count("max_copy_batch", c.policy.max_copy_batch);
     modes.insert(mode());
   }
   std::printf("%d cases, %d of them launched a kernel, %zu schedules\n", ran, launched, modes.size());
@@ -65,7 +66,20 @@ TEST_F(GemmBatched, SeededCases) {
   EXPECT_EQ(modes.size(), 10u);
 }
 
-// Every tile, layout and batch, with and without full tiles, so that every kernel runs: shapes around the tile, several tiles a block.
+// Blocks that do several tiles without a product, so that only the last barrier of a tile stands between one's sums and the
+// next one's. They are all zero: only ThreadSanitizer would see that it is missing.
+TEST_F(GemmBatched, TilesWithoutProducts) {
+  for (int schedule : {3, 2, 7}) {
+    BatchedGemmCase c;
+    c.x.m = 200, c.x.n = 50, c.x.k = 0, c.x.type = c.x.out = ElementType::f32, c.x.beta = -1, c.x.in_place = false;
+    c.x.processors = 1, c.x.schedule = schedule;
+    use(c.x);
+    ASSERT_EQ(run_batched_gemm(c, guard()), "");
+  }
+}
+
+// Every tile, layout and batch, with and without full tiles, so that every kernel runs: shapes around the tile, several
+// tiles a block.
 TEST_F(GemmBatchedSlow, EveryKernel) {
   int ran = 0;
   for (const GemmBatchedTiles tile : kBatchedTiles)
@@ -96,8 +110,18 @@ TEST_F(GemmBatchedSlow, EveryLengthOfK) {
       const std::vector<float> ones(static_cast<size_t>((m + n) * (k + 1)), 1.0f), poison(static_cast<size_t>(m * n), -7.0f);
       DeviceBuffer a(ones.size() * 4), b(ones.size() * 4), d(poison.size() * 4);
       a.upload(ones.data()), b.upload(ones.data()), d.upload(poison.data());
-      GemmArguments g{.m = m, .n = n, .k = k, .type = ElementType::f32, .out = ElementType::f32, .trans_b = k % 2 == 1, .a = a.data(),
-                      .b = b.data(), .d = d.data(), .lda = k, .ldb = k % 2 == 1 ? k : n, .ldc = n};
+      GemmArguments g{.m = m,
+                      .n = n,
+                      .k = k,
+                      .type = ElementType::f32,
+                      .out = ElementType::f32,
+                      .trans_b = k % 2 == 1,
+                      .a = a.data(),
+                      .b = b.data(),
+                      .d = d.data(),
+                      .lda = k,
+                      .ldb = k % 2 == 1 ? k : n,
+                      .ldc = n};
       sim::options().schedule = sim::kSchedules[k % 5];
       const Status status = gemm_batched(g, {tile, static_cast<int>(1 + k % 16)}, nullptr);
       ASSERT_TRUE(status) << status.message;
@@ -141,18 +165,26 @@ TEST_F(GemmBatched, RefusalsTouchNothing) {
   const auto bounds = [](GemmArguments& g) { g.bounds = GemmBounds::none; };
   refused({.max_copy_batch = 0}, nothing, "max_copy_batch is 0: 1 to 16 is accepted");
   refused({.max_copy_batch = 17}, nothing, "max_copy_batch is 17: 1 to 16 is accepted");
-  refused({}, [](GemmArguments& g) { g.type = ElementType::bf16; },
-          "gemm_batched multiplies f32: A and B of type bf16 need kernel mma");
-  refused({}, [](GemmArguments& g) { g.kernel = GemmKernel::mma; },
-          "kernel mma multiplies bf16 and f16: A and B of type f32 need kernel simt");
-  refused({}, bounds, "bounds=false needs full tiles: M=5 N=7 K=3 are not multiples of 64, 64 and 32; bounds=auto takes them");
-  refused({GemmBatchedTiles::m64n64k16, 4}, bounds, "bounds=false needs the tile 64x64x32: the pilots have no path without tests");
-  refused({}, [](GemmArguments& g) { g.lda = 2; }, "lda=2 is smaller than the stored row of A (3 elements)");
-  refused({}, [](GemmArguments& g) { g.a = nullptr; }, "A is null but would be accessed");
-  refused({}, [](GemmArguments& g) { g.b = static_cast<const char*>(g.b) + 2; },
-          "B is not aligned to its f32 elements of 4 bytes");
-  refused({}, [](GemmArguments& g) { g.d = const_cast<void*>(g.a); },
-          "D overlaps A: it may overlap no operand but C, and C only as a whole");
+  refused(
+      {}, [](GemmArguments& g) { g.type = ElementType::bf16; },
+      "gemm_batched multiplies f32: A and B of type bf16 need kernel mma");
+  refused(
+      {}, [](GemmArguments& g) { g.kernel = GemmKernel::mma; },
+      "kernel mma multiplies bf16 and f16: A and B of type f32 need kernel simt");
+  refused({}, bounds,
+          "bounds=false needs full tiles: M=5 N=7 K=3 are not multiples of 64, 64 and 32; bounds=auto takes them");
+  refused({GemmBatchedTiles::m64n64k16, 4}, bounds,
+          "bounds=false needs the tile 64x64x32: the pilots have no path without tests");
+  refused(
+      {}, [](GemmArguments& g) { g.lda = 2; }, "lda=2 is smaller than the stored row of A (3 elements)");
+  refused(
+      {}, [](GemmArguments& g) { g.a = nullptr; }, "A is null but would be accessed");
+  refused(
+      {}, [](GemmArguments& g) { g.b = static_cast<const char*>(g.b) + 2; },
+      "B is not aligned to its f32 elements of 4 bytes");
+  refused(
+      {}, [](GemmArguments& g) { g.d = const_cast<void*>(g.a); },
+      "D overlaps A: it may overlap no operand but C, and C only as a whole");
 }
 
 }  // namespace
