@@ -44,22 +44,16 @@ enum class BatchReason {
 
 constexpr const char* batch_reason_text(BatchReason reason) {
   switch (reason) {
-    case BatchReason::out_of_range:
-      return "max_copy_batch must be 1 to 16";
-    case BatchReason::not_owned:
-      return "not batched: the destination is memory that the operation does not own";
-    case BatchReason::read_modify_write:
-      return "not batched: the store reads what it replaces (read-modify-write)";
+    case BatchReason::out_of_range: return "max_copy_batch must be 1 to 16";
+    case BatchReason::not_owned: return "not batched: the destination is memory that the operation does not own";
+    case BatchReason::read_modify_write: return "not batched: the store reads what it replaces (read-modify-write)";
     case BatchReason::not_independent:
       return "not batched: the elements are not independent: two of them, or one and the source, may share a place";
     case BatchReason::opaque_function:
       return "not batched: the element function is opaque; known are Plain, Converted and Scaled";
-    case BatchReason::few_chunks:
-      return "no more chunks are complete";
-    case BatchReason::compiled:
-      return "the next smaller batch for which there is a kernel";
-    default:
-      return "";
+    case BatchReason::few_chunks: return "no more chunks are complete";
+    case BatchReason::compiled: return "the next smaller batch for which there is a kernel";
+    default: return "";
   }
 }
 
@@ -86,16 +80,11 @@ constexpr BatchReport plan_batch(const CopyOperation& operation, int requested) 
   report.complete_chunks = operation.elements / operation.workers;
   const int64_t chunks = report.complete_chunks + (operation.elements % operation.workers != 0);
   report.guarded_chunks = chunks;
-  if (requested < 1 || requested > kMaxCopyBatch)
-    report.reason = BatchReason::out_of_range, report.realised = 0;
-  else if (!operation.owned)
-    report.reason = BatchReason::not_owned;
-  else if (!operation.overwrites)
-    report.reason = BatchReason::read_modify_write;
-  else if (!operation.independent)
-    report.reason = BatchReason::not_independent;
-  else if (!operation.transparent)
-    report.reason = BatchReason::opaque_function;
+  if (requested < 1 || requested > kMaxCopyBatch) report.reason = BatchReason::out_of_range, report.realised = 0;
+  else if (!operation.owned) report.reason = BatchReason::not_owned;
+  else if (!operation.overwrites) report.reason = BatchReason::read_modify_write;
+  else if (!operation.independent) report.reason = BatchReason::not_independent;
+  else if (!operation.transparent) report.reason = BatchReason::opaque_function;
   if (report.reason != BatchReason::none) return report;
   const int64_t most = report.complete_chunks < 1 ? 1 : report.complete_chunks;
   report.realised = requested < most ? requested : static_cast<int>(most);
@@ -104,6 +93,15 @@ constexpr BatchReport plan_batch(const CopyOperation& operation, int requested) 
   report.transformed = 1;
   report.groups = report.complete_chunks / report.realised;
   report.guarded_chunks = chunks - report.groups * report.realised;
+  return report;
+}
+
+// The report of a kernel that was compiled with a plan's report, and is asked for at least that batch.
+constexpr BatchReport report_compiled(const BatchReport& compiled, const CopyOperation& operation, int requested) {
+  BatchReport report = compiled;
+  const BatchReport possible = plan_batch(operation, requested);
+  report.requested = requested;
+  report.reason = report.realised < possible.realised ? BatchReason::compiled : possible.reason;
   return report;
 }
 
@@ -133,14 +131,11 @@ namespace detail {
 struct TileSpan {
   int64_t low = 0, high = 0;  // offsets of the first and of the last place
 };
-template <class Layout, class Visit>
-constexpr void for_each_offset(Visit visit) {
+template <class Layout, class Visit> constexpr void for_each_offset(Visit visit) {
   for (int r = 0; r < static_cast<int>(Layout{}.template extent<0>()); ++r)
-    for (int c = 0; c < static_cast<int>(Layout{}.template extent<1>()); ++c)
-      visit(static_cast<int64_t>(Layout{}(r, c)));
+    for (int c = 0; c < static_cast<int>(Layout{}.template extent<1>()); ++c) visit(static_cast<int64_t>(Layout{}(r, c)));
 }
-template <class Layout>
-constexpr TileSpan tile_span() {
+template <class Layout> constexpr TileSpan tile_span() {
   TileSpan span{Layout{}(0, 0), Layout{}(0, 0)};
   for_each_offset<Layout>([&](int64_t offset) {
     span.low = offset < span.low ? offset : span.low;
@@ -149,8 +144,7 @@ constexpr TileSpan tile_span() {
   return span;
 }
 // Has every element of the tile a place of its own?
-template <class Layout>
-constexpr bool is_injective() {
+template <class Layout> constexpr bool is_injective() {
   constexpr TileSpan kSpan = tile_span<Layout>();
   bool taken[static_cast<size_t>(kSpan.high - kSpan.low + 1)] = {}, injective = true;
   for_each_offset<Layout>([&](int64_t offset) {
@@ -163,34 +157,27 @@ constexpr bool is_injective() {
 
 // A tile in shared memory, and its memory: a member of a block's dynamic_shared storage. What is stored through it is its
 // own.
-template <class T, class LayoutT>
-struct SharedTile {
+template <class T, class LayoutT> struct SharedTile {
   using Value = T;
   using Layout = LayoutT;
   static_assert(Layout::rank == 2, "shared tile: the layout must be two-dimensional");
-  static_assert(Layout::fully_static,
-                "shared tile: the layout's extents, strides and window origin must be static (64_c)");
+  static_assert(Layout::fully_static, "shared tile: the layout's extents, strides and window origin must be static (64_c)");
   static_assert(detail::tile_span<Layout>().low >= 0, "shared tile: every offset of the layout must be at least 0");
   static constexpr int64_t elements = detail::tile_span<Layout>().high + 1;
   static_assert(elements * static_cast<int64_t>(sizeof(T)) <= 232448,
                 "shared tile: a block has at most 227 KiB of shared memory");
   alignas(128) T data[static_cast<size_t>(elements)];
 };
-template <class T>
-inline constexpr bool is_shared_tile = false;
-template <class T, class L>
-inline constexpr bool is_shared_tile<SharedTile<T, L>> = true;
+template <class T> inline constexpr bool is_shared_tile = false;
+template <class T, class L> inline constexpr bool is_shared_tile<SharedTile<T, L>> = true;
 
 namespace detail {
-template <class D>
-struct TargetOf;
-template <class T, class L>
-struct TargetOf<SharedTile<T, L>> {
+template <class D> struct TargetOf;
+template <class T, class L> struct TargetOf<SharedTile<T, L>> {
   using Value = T;
   using Layout = L;
 };
-template <class T, class L>
-struct TargetOf<View<T, L>> {  // memory of somebody else's
+template <class T, class L> struct TargetOf<View<T, L>> {  // memory of somebody else's
   using Value = T;
   using Layout = L;
 };
@@ -202,14 +189,10 @@ struct Converted {};  // to the destination's type, round to nearest even
 struct Scaled {       // times a factor, in fp32, then converted
   float factor;
 };
-template <class F>
-inline constexpr bool is_transparent = false;
-template <>
-inline constexpr bool is_transparent<Plain> = true;
-template <>
-inline constexpr bool is_transparent<Converted> = true;
-template <>
-inline constexpr bool is_transparent<Scaled> = true;
+template <class F> inline constexpr bool is_transparent = false;
+template <> inline constexpr bool is_transparent<Plain> = true;
+template <> inline constexpr bool is_transparent<Converted> = true;
+template <> inline constexpr bool is_transparent<Scaled> = true;
 
 enum class CopyWrite { assign, add };
 
@@ -217,7 +200,7 @@ enum class CopyWrite { assign, add };
 // axis along which the source is contiguous. Function: Plain, Converted, Scaled, or anything that can be called with an
 // element.
 template <class DestinationT, int Workers, int MaxBatch = 1, int FastAxis = 1, class FunctionT = Plain,
-          CopyWrite Write = CopyWrite::assign>
+          CopyWrite Write = CopyWrite::assign, Bounds BoundsT = Bounds::checked>
 struct BatchedCopyPlan {
   using Destination = DestinationT;
   using Value = typename detail::TargetOf<Destination>::Value;
@@ -227,14 +210,14 @@ struct BatchedCopyPlan {
   static_assert(Layout::fully_static,
                 "batched copy: the destination's extents, strides and window origin must be static (64_c)");
   static_assert(Workers >= 1, "batched copy: at least one worker is needed");
-  static_assert(FastAxis == 0 || FastAxis == 1,
-                "batched copy: the source is contiguous along axis 0 (rows) or 1 (columns)");
+  static_assert(FastAxis == 0 || FastAxis == 1, "batched copy: the source is contiguous along axis 0 (rows) or 1 (columns)");
   static_assert(MaxBatch >= 1 && MaxBatch <= kMaxCopyBatch, "batched copy: MaxBatch (max_copy_batch) must be 1 to 16");
 
   static constexpr int rows = static_cast<int>(Layout{}.template extent<0>());
   static constexpr int columns = static_cast<int>(Layout{}.template extent<1>());
   static constexpr int elements = rows * columns, workers = Workers, fast_axis = FastAxis;
   static constexpr CopyWrite write = Write;
+  static constexpr Bounds bounds = BoundsT;
   static constexpr CopyOperation operation = {elements,
                                               workers,
                                               is_shared_tile<Destination>,
@@ -243,8 +226,7 @@ struct BatchedCopyPlan {
                                               is_transparent<Function>};
   static constexpr BatchReport report = plan_batch(operation, MaxBatch);
   static constexpr int requested = report.requested, realised = report.realised, transformed = report.transformed;
-  static constexpr int groups = static_cast<int>(report.groups),
-                       guarded_chunks = static_cast<int>(report.guarded_chunks);
+  static constexpr int groups = static_cast<int>(report.groups), guarded_chunks = static_cast<int>(report.guarded_chunks);
   static constexpr int complete_chunks = static_cast<int>(report.complete_chunks),
                        chunks = groups * realised + guarded_chunks;
 
@@ -256,8 +238,7 @@ struct BatchedCopyPlan {
     constexpr int kFast = FastAxis == 1 ? columns : rows;
     // Where the workers cover whole lines, one of a worker's coordinates is the same in every chunk.
     const int fast = workers % kFast == 0 ? worker % kFast : (chunk * workers + worker) % kFast;
-    const int slow =
-        workers % kFast == 0 ? worker / kFast + chunk * (workers / kFast) : (chunk * workers + worker) / kFast;
+    const int slow = workers % kFast == 0 ? worker / kFast + chunk * (workers / kFast) : (chunk * workers + worker) / kFast;
     return FastAxis == 1 ? Coordinate<2>{slow, fast} : Coordinate<2>{fast, slow};
   }
 };
@@ -274,8 +255,7 @@ GROUT_HD bool may_overlap(Plan, const typename Plan::Destination& destination, c
   return reinterpret_cast<uintptr_t>(span.begin) < high && low < reinterpret_cast<uintptr_t>(span.end);
 }
 
-template <class To, class From, class Function>
-GROUT_HD To apply_element(const Function& function, From value) {
+template <class To, class From, class Function> GROUT_HD To apply_element(const Function& function, From value) {
   if constexpr (std::is_same_v<Function, Plain>) {
     static_assert(std::is_same_v<From, To>,
                   "copy_batched: source and destination must have the same element type; use Converted");
@@ -295,18 +275,17 @@ GROUT_DEVICE typename Plan::Value load_bounded(Plan, const View<T, L>& source, O
                                                const typename Plan::Function& function) {
   const int64_t row = origin.row + c[0], col = origin.col + c[1];
   // Unsigned: a negative coordinate is larger than any extent.
-  if (static_cast<uint64_t>(row) < static_cast<uint64_t>(int64_t{source.layout.template extent<0>()}) &&
-      static_cast<uint64_t>(col) < static_cast<uint64_t>(int64_t{source.layout.template extent<1>()}))
+  if (Plan::bounds == Bounds::none ||
+      (static_cast<uint64_t>(row) < static_cast<uint64_t>(int64_t{source.layout.template extent<0>()}) &&
+       static_cast<uint64_t>(col) < static_cast<uint64_t>(int64_t{source.layout.template extent<1>()})))
     return apply_element<typename Plan::Value, std::remove_const_t<T>>(function, *element(source, row, col));
   return typename Plan::Value{};
 }
 template <class Plan>
 GROUT_DEVICE void store_element(Plan, typename Plan::Value* data, Coordinate<2> c, typename Plan::Value value) {
   typename Plan::Value& to = data[typename Plan::Layout{}(c[0], c[1])];
-  if constexpr (Plan::write == CopyWrite::assign)
-    to = value;
-  else
-    to = from_float<typename Plan::Value>(to_float(to) + to_float(value));
+  if constexpr (Plan::write == CopyWrite::assign) to = value;
+  else to = from_float<typename Plan::Value>(to_float(to) + to_float(value));
 }
 }  // namespace detail
 
@@ -322,27 +301,29 @@ GROUT_HD BatchReport batch_report(Plan plan, const typename Plan::Destination& d
 // strides. Participants: workers 0..Workers-1, each for its own elements; no convergence needed.
 // Completion: of this thread's elements, when it returns. Publishes nothing: a barrier before others read, and before reuse.
 // Errors: none. Where a batch is refused, one by one; batch_report says why.
-template <class Plan, class T, class L>
-GROUT_DEVICE void copy_batched(Plan plan, typename Plan::Destination& destination, const View<T, L>& source,
-                               Origin origin, int worker, const typename Plan::Function& function = {}) {
+template <class Plan, class T, class L> GROUT_DEVICE void copy_batched(Plan plan, typename Plan::Destination& destination,
+                                                                       const View<T, L>& source, Origin origin, int worker,
+                                                                       const typename Plan::Function& function = {}) {
   using Value = typename Plan::Value;
-  int chunk = 0;
+  int batched = 0;
   if constexpr (Plan::transformed != 0) {
-    const int batched = detail::may_overlap(plan, destination, source) ? 0 : Plan::groups * Plan::realised;
+    const bool overlaps = ptx::may_be_shared(source.data) && detail::may_overlap(plan, destination, source);
+    batched = overlaps ? 0 : Plan::groups * Plan::realised;
 #pragma unroll 1
-    for (; chunk < batched; chunk += Plan::realised) {
+    for (int chunk = 0; chunk < batched; chunk += Plan::realised) {
       Value values[Plan::realised];
 #pragma unroll
       for (int i = 0; i < Plan::realised; ++i)
         values[i] = detail::load_bounded(plan, source, origin, Plan::at(worker, chunk + i), function);
-      ptx::keep_order();
+      ptx::keep_order();  // all loads, then all stores,
 #pragma unroll
       for (int i = 0; i < Plan::realised; ++i)
         detail::store_element(plan, destination.data, Plan::at(worker, chunk + i), values[i]);
+      ptx::keep_order();  // and nobody's loads before them
     }
   }
 #pragma unroll 1
-  for (; chunk < Plan::chunks; ++chunk) {
+  for (int chunk = batched; chunk < Plan::chunks; ++chunk) {
     if (!Plan::is_inside(worker, chunk)) break;
     const Coordinate<2> c = Plan::at(worker, chunk);
     detail::store_element(plan, destination.data, c, detail::load_bounded(plan, source, origin, c, function));

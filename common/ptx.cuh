@@ -270,6 +270,11 @@ GROUT_DEVICE int opaque(int value) {
   return value;
 }
 
+// isspacep.shared (9.7.9.22): may a generic pointer lie in shared memory? The simulated device does not know, and says yes.
+GROUT_DEVICE bool may_be_shared(const void* pointer) {
+  GROUT_INSTRUCTION(return pointer != nullptr, return __isShared(pointer) != 0);
+}
+
 // bar.warp.sync (9.7.13.3) of the lanes that are here together: what a thread loads above is issued before what it stores
 // below. Left alone, the assembler moves stores that cannot alias between loads, and each then waits for its own. Any thread;
 // costs a vote, synchronises nothing that a caller may rely on, and is nothing on the simulated device, which keeps the order

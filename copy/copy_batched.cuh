@@ -20,20 +20,19 @@
 
 namespace grout {
 
-template <class T>
-struct CropBatchedTile {
+template <class T> struct CropBatchedTile {
   static constexpr int rows = 64, cols = 128 / sizeof(T);
   // A row is 32 words, one for each bank; the number of the row is XORed into the number of the word.
   static constexpr int in_word = sizeof(T) == 2 ? 1 : 0;
   using Layout = decltype(compose(Swizzle<5, in_word, 5>{}, row_major(shape(Int<rows>{}, Int<cols>{}))));
   using Shared = SharedTile<T, Layout>;
 };
-template <class T, int Workers, int Batch, int FastAxis>
-using CropBatchedPlan = BatchedCopyPlan<typename CropBatchedTile<T>::Shared, Workers, Batch, FastAxis>;
+template <class T, int Workers, int Batch, int FastAxis> using CropBatchedPlan =
+    BatchedCopyPlan<typename CropBatchedTile<T>::Shared, Workers, Batch, FastAxis>;
 
 // FastAxis: the axis along which the source's elements lie closest together.
-template <class T, int Workers, int Batch, int FastAxis>
-__global__ void __launch_bounds__(Workers) copy_batched_kernel(const CropParameters<T> p) {
+template <class T, int Workers, int Batch, int FastAxis> __global__ void __launch_bounds__(Workers)
+    copy_batched_kernel(const CropParameters<T> p) {
   using Tile = CropBatchedTile<T>;
   auto& tile = dynamic_shared<typename Tile::Shared>();
   const int thread = static_cast<int>(threadIdx.x);
@@ -63,7 +62,8 @@ Status crop_batched_launch(const CropArguments& g, int sms, cudaStream_t stream,
     return stride < 0 ? -static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride);
   };
   const bool along_rows = distance(g.col_stride) <= distance(g.row_stride);
-  report = CropBatchedPlan<T, Workers, Batch, 1>::report;  // no part of it depends on the axis
+  using Plan = CropBatchedPlan<T, Workers, Batch, 1>;  // no part of its report depends on the axis
+  report = report_compiled(Plan::report, Plan::operation, report.requested);
   if (g.rows == 0 || g.cols == 0) return {};
   const int64_t tiles = CropTiles<Tile::rows, Tile::cols>(g.rows, g.cols).count();
   const int64_t resident =
@@ -80,9 +80,8 @@ Status crop_batched_launch(const CropArguments& g, int batch, int sms, cudaStrea
          : batch >= 2 ? crop_batched_launch<T, Workers, 2>(g, sms, stream, report)
                       : crop_batched_launch<T, Workers, 1>(g, sms, stream, report);
 }
-template <class T>
-Status crop_batched_launch(const CropArguments& g, int batch, int workers, int sms, cudaStream_t stream,
-                           BatchReport& report) {
+template <class T> Status crop_batched_launch(const CropArguments& g, int batch, int workers, int sms, cudaStream_t stream,
+                                              BatchReport& report) {
   return workers == 32   ? crop_batched_launch<T, 32>(g, batch, sms, stream, report)
          : workers == 48 ? crop_batched_launch<T, 48>(g, batch, sms, stream, report)
                          : crop_batched_launch<T, 256>(g, batch, sms, stream, report);
@@ -103,14 +102,10 @@ inline Status crop_batched(const CropArguments& g, int max_copy_batch, int worke
   if (device.major < 8)
     return unsupported("copy_batched needs compute capability 8.0 or later; this device has " +
                        std::to_string(device.major) + "." + std::to_string(device.minor));
-  BatchReport realised;
-  const Status status =
-      element_bytes(g.type) == 2
-          ? detail::crop_batched_launch<bf16>(g, max_copy_batch, workers, device.sms, stream, realised)
-          : detail::crop_batched_launch<float>(g, max_copy_batch, workers, device.sms, stream, realised);
-  if (realised.requested < max_copy_batch && realised.reason == BatchReason::none)
-    realised.reason = BatchReason::compiled;
-  realised.requested = max_copy_batch;
+  BatchReport realised{.requested = max_copy_batch};
+  const Status status = element_bytes(g.type) == 2
+                            ? detail::crop_batched_launch<bf16>(g, max_copy_batch, workers, device.sms, stream, realised)
+                            : detail::crop_batched_launch<float>(g, max_copy_batch, workers, device.sms, stream, realised);
   if (report != nullptr) *report = realised;
   return status;
 }

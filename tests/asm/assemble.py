@@ -7,7 +7,8 @@ SOURCE instantiates one kernel and states what its assembly must be, in comments
     //                           so LDGSTS.E.128 matches LDGSTS.E.BYPASS.LTC128B.128
     // forbid: DFMA              instructions that none may hold; LDL and STL (local memory) always
     // order PART: LDG x4, STS x4    of instantiations whose symbols match PART, a regular expression without blanks: their
-    //                           LDG and STS, from first to last, are four LDG, then four STS, and no others; one must match
+    //                           LDG and STS, from first to last, are four LDG, then four STS, and no others, unless
+    //                           the last item is "..."; one instantiation must match
     // targets: sm_90a           instead of the list below; of a program, only what it has for these
     // since: sm_90              instructions are expected from this architecture on; before it the kernel only traps
 It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the

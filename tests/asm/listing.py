@@ -27,10 +27,10 @@ def total(instructions, wanted):
 
 
 def runs(instructions, kinds):
-    """[[kind, how often one after the other], ...] of the instructions that are of one of the kinds."""
-    found = []
+    """[[kind, how often one after the other], ...] of the instructions of one of the kinds, each of the most special."""
+    found, special_first = [], sorted(kinds, key=lambda kind: -kind.count("."))
     for instruction in instructions:
-        kind = next((kind for kind in kinds if matches(instruction, kind)), None)
+        kind = next((kind for kind in special_first if matches(instruction, kind)), None)
         if kind is None:
             continue
         if found and found[-1][0] == kind:
@@ -41,11 +41,15 @@ def runs(instructions, kinds):
 
 
 def order_problems(instructions, order):
-    """`order`: "LDG x4, STS x4": in the instructions, those of the kinds named, from first to last, and no others."""
-    wanted = [re.fullmatch(r"(\S+) x([1-9]\d*)", item.strip()) for item in order.split(",")]
+    """`order`: "LDG x4, STS x4": in the instructions, those of the kinds named, from first to last, and no others. STS.128,
+    if named, is not STS. With a last item "...", more may follow."""
+    items = [item.strip() for item in order.split(",")]
+    more = len(items) > 1 and items[-1] == "..."
+    wanted = [re.fullmatch(r"(\S+) x([1-9]\d*)", item) for item in items[:len(items) - more]]
     if not all(wanted):
         return [f"'{order}' is no order: 'LDG x4, STS x4' would be one"]
     wanted = [[match.group(1), int(match.group(2))] for match in wanted]
-    found = runs(instructions, [kind for kind, _ in wanted])
+    found = runs(instructions, {kind for kind, _ in wanted})
     text = lambda sequence: ", ".join(f"{kind} x{times}" for kind, times in sequence) or "none"
-    return [] if found == wanted else [f"the order is {text(found)}, not {text(wanted)}"]
+    same = found[:len(wanted)] == wanted if more else found == wanted
+    return [] if same else [f"the order is {text(found)}, not {order}"]

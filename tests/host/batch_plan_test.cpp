@@ -104,8 +104,8 @@ void expect_order(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_st
   for (Recorded& r : tile->data) r.value = -1;
   Recorded::source = memory.data(), Recorded::source_end = memory.data() + memory.size();
   Recorded::tile = tile->data, Recorded::tile_end = tile->data + Tile::elements;
-  const auto source = view(static_cast<const Recorded*>(memory.data() - low),
-                           layout(shape(rows, cols), stride(row_stride, col_stride)));
+  const auto source =
+      view(static_cast<const Recorded*>(memory.data() - low), layout(shape(rows, cols), stride(row_stride, col_stride)));
 
   const Walk w = walk(kElements, Workers, Batch);
   const int64_t size = w.groups == 0 ? 1 : std::min<int64_t>(Batch, w.complete);
@@ -143,8 +143,7 @@ void expect_order(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_st
     for (int c = 0; c < kCols; ++c) {
       const int64_t sr = origin.row + r, sc = origin.col + c;
       const bool inside = sr >= 0 && sr < rows && sc >= 0 && sc < cols;
-      ASSERT_EQ(tile->data[Layout{}(r, c)].value, inside ? 1 + sr * row_stride + sc * col_stride - low : 0)
-          << r << "," << c;
+      ASSERT_EQ(tile->data[Layout{}(r, c)].value, inside ? 1 + sr * row_stride + sc * col_stride - low : 0) << r << "," << c;
     }
 }
 
@@ -152,21 +151,18 @@ using Odd = decltype(layout(shape(13_c, 35_c), stride(37_c, 1_c)));  // padded r
 using OddColumns = decltype(col_major(shape(7_c, 5_c)));             // fewer elements than 48 workers
 using Swizzled = decltype(compose(Swizzle<5, 0, 5>{}, row_major(shape(24_c, 32_c))));
 
-template <class Layout, int Workers, int Batch, int FastAxis>
-void expect_orders() {
+template <class Layout, int Workers, int Batch, int FastAxis> void expect_orders() {
   constexpr int kRows = Layout{}.template extent<0>(), kCols = Layout{}.template extent<1>();
   expect_order<Layout, Workers, Batch, FastAxis>(kRows + 4, kCols + 3, kCols + 3, 1, {2, 1});  // inside
   expect_order<Layout, Workers, Batch, FastAxis>(kRows - 3, kCols - 2, 1, -(kRows + 1),
                                                  {-2, -1});                      // both axes cut at both ends
   expect_order<Layout, Workers, Batch, FastAxis>(3, 4, -9, 2, {-kRows + 1, 3});  // hardly, reversed
 }
-template <class Layout, int Workers, int... Batch>
-void expect_batches(std::integer_sequence<int, Batch...>) {
+template <class Layout, int Workers, int... Batch> void expect_batches(std::integer_sequence<int, Batch...>) {
   (expect_orders<Layout, Workers, Batch + 1, (Batch % 2)>(), ...);
   expect_orders<Layout, Workers, 4, 0>();
 }
-template <class Layout>
-void expect_workers() {
+template <class Layout> void expect_workers() {
   constexpr auto kAll = std::make_integer_sequence<int, kMaxCopyBatch>{};
   expect_batches<Layout, 32>(kAll), expect_batches<Layout, 48>(kAll), expect_batches<Layout, 256>(kAll);
 }
@@ -204,8 +200,7 @@ TEST(Refusal, OutOfRange) {
   for (int batch = 1; batch <= 16; ++batch) EXPECT_TRUE(check_copy_batch(batch));
 }
 
-template <class Plan>
-void expect_refused(BatchReason reason) {
+template <class Plan> void expect_refused(BatchReason reason) {
   EXPECT_EQ(Plan::report.reason, reason);
   EXPECT_EQ(Plan::requested, 4);
   EXPECT_EQ(Plan::realised, 1);
@@ -295,8 +290,7 @@ TEST(Crop, TileHasNoBankConflictAlongRowsOrColumns) {
         std::map<int64_t, std::set<int64_t>> words;  // of each bank
         for (int lane = 0; lane < 32; ++lane) {
           const int along = (first + lane) % (along_rows ? decltype(tile)::cols : decltype(tile)::rows);
-          const int64_t byte =
-              static_cast<int64_t>(sizeof(T)) * (along_rows ? kLayout(line, along) : kLayout(along, line));
+          const int64_t byte = static_cast<int64_t>(sizeof(T)) * (along_rows ? kLayout(line, along) : kLayout(along, line));
           words[byte / 4 % 32].insert(byte / 4);
         }
         for (const auto& [bank, in_bank] : words) most = std::max(most, in_bank.size());

@@ -27,20 +27,18 @@ struct TileOddColumns {  // fewer elements than the larger blocks have threads
 };
 
 // 128 bytes of other things on both sides of the tile.
-template <class Tile>
-struct BatchStorage {
+template <class Tile> struct BatchStorage {
   uint32_t before[32];
   SharedTile<typename Tile::Value, typename Tile::Layout> tile;
   uint32_t behind[32];
 };
-template <class Tile>
-constexpr int batch_words() {
+template <class Tile> constexpr int batch_words() {
   return static_cast<int>(sizeof(BatchStorage<Tile>) / 4);
 }
 
 // The request is CopyRequest; `split` has no meaning here.
-template <class Tile, int Workers, int Batch, int FastAxis>
-__global__ void __launch_bounds__(Workers) batch_once(const CopyRequest p) {
+template <class Tile, int Workers, int Batch, int FastAxis> __global__ void __launch_bounds__(Workers)
+    batch_once(const CopyRequest p) {
   using T = typename Tile::Value;
   using Plan = BatchedCopyPlan<SharedTile<T, typename Tile::Layout>, Workers, Batch, FastAxis>;
   auto& storage = dynamic_shared<BatchStorage<Tile>>();
@@ -66,8 +64,7 @@ struct BatchVariant {
 };
 
 namespace detail {
-template <class Tile, int Workers, int Batch, int FastAxis>
-BatchVariant batch_variant() {
+template <class Tile, int Workers, int Batch, int FastAxis> BatchVariant batch_variant() {
   constexpr auto kKernel = &batch_once<Tile, Workers, Batch, FastAxis>;
   return {Tile::facts,
           element_type<typename Tile::Value>,
@@ -81,14 +78,12 @@ BatchVariant batch_variant() {
             return grout::launch(kKernel, dim3(1), dim3(Workers), sizeof(BatchStorage<Tile>), stream, request);
           }};
 }
-template <class Tile, int Workers>
-void add_batch_variants(std::vector<BatchVariant>& all) {
+template <class Tile, int Workers> void add_batch_variants(std::vector<BatchVariant>& all) {
   all.push_back(batch_variant<Tile, Workers, 1, 1>()), all.push_back(batch_variant<Tile, Workers, 4, 1>());
   all.push_back(batch_variant<Tile, Workers, 4, 0>()), all.push_back(batch_variant<Tile, Workers, 16, 0>());
   all.push_back(batch_variant<Tile, Workers, 16, 1>());
 }
-template <class... Tiles>
-std::vector<BatchVariant> batch_variants_of() {
+template <class... Tiles> std::vector<BatchVariant> batch_variants_of() {
   std::vector<BatchVariant> all;
   (add_batch_variants<Tiles, 32>(all), ...), (add_batch_variants<Tiles, 48>(all), ...),
       (add_batch_variants<Tiles, 256>(all), ...);
@@ -115,9 +110,8 @@ inline std::string describe(const BatchCase& x) {
                 "%s, %d workers, batch %d, fast axis %d; source %lldx%lld strides %lld,%lld offset %lld; origin "
                 "%lld,%lld (%s; %s), "
                 "schedule %d, seed %llu",
-                v.tile.name, v.workers, v.batch, v.fast_axis, static_cast<long long>(x.rows),
-                static_cast<long long>(x.cols), static_cast<long long>(x.row_stride),
-                static_cast<long long>(x.col_stride), static_cast<long long>(x.offset),
+                v.tile.name, v.workers, v.batch, v.fast_axis, static_cast<long long>(x.rows), static_cast<long long>(x.cols),
+                static_cast<long long>(x.row_stride), static_cast<long long>(x.col_stride), static_cast<long long>(x.offset),
                 static_cast<long long>(x.origin.row), static_cast<long long>(x.origin.col), kOriginKinds[x.row_kind],
                 kOriginKinds[x.col_kind], x.schedule, static_cast<unsigned long long>(x.seed));
   return text;
@@ -162,8 +156,8 @@ inline std::string run_batch(const BatchCase& x, size_t guard = 256) {
   for (size_t i = 0; i < got.size(); ++i)
     if (got[i] != expected[i]) {
       char text[120];
-      std::snprintf(text, sizeof text, ": shared word %zu (the tile starts at word 32): got %08x, expected %08x", i,
-                    got[i], expected[i]);
+      std::snprintf(text, sizeof text, ": shared word %zu (the tile starts at word 32): got %08x, expected %08x", i, got[i],
+                    expected[i]);
       return describe(x) + text;
     }
   std::vector<unsigned char> now(source.size());
@@ -304,20 +298,13 @@ inline float batch_operation_result(BatchOperation operation, const std::vector<
   const bool inside = r >= 2 && r < 11 && c < 17;
   const float value = at(r - 2, c + 3);
   switch (operation) {
-    case BatchOperation::converted:
-      return to_float(bf16(value));
-    case BatchOperation::scaled:
-      return inside ? value * -0.5f : 0;
-    case BatchOperation::added:
-      return static_cast<float>(1000 + r * 20 + c) + value;
-    case BatchOperation::opaque:
-      return inside ? value * value + 1 : 0;
-    case BatchOperation::aliased:
-      return at(15 - 7, c + 3);
-    case BatchOperation::shared_source:
-      return 0;  // the first row's zeros, handed on
-    default:
-      return value;
+    case BatchOperation::converted: return to_float(bf16(value));
+    case BatchOperation::scaled: return inside ? value * -0.5f : 0;
+    case BatchOperation::added: return static_cast<float>(1000 + r * 20 + c) + value;
+    case BatchOperation::opaque: return inside ? value * value + 1 : 0;
+    case BatchOperation::aliased: return at(15 - 7, c + 3);
+    case BatchOperation::shared_source: return 0;  // the first row's zeros, handed on
+    default: return value;
   }
 }
 
@@ -328,17 +315,15 @@ struct BatchOperationCase {
   void (*kernel)(const float*, float*, int*);
 };
 namespace detail {
-template <int Batch>
-std::vector<BatchOperationCase> batch_operations_of() {
-  return {
-      {BatchOperation::converted, Batch, BatchReason::none, &batch_operation<BatchOperation::converted, Batch>},
-      {BatchOperation::scaled, Batch, BatchReason::none, &batch_operation<BatchOperation::scaled, Batch>},
-      {BatchOperation::outside, Batch, BatchReason::not_owned, &batch_operation<BatchOperation::outside, Batch>},
-      {BatchOperation::added, Batch, BatchReason::read_modify_write, &batch_operation<BatchOperation::added, Batch>},
-      {BatchOperation::opaque, Batch, BatchReason::opaque_function, &batch_operation<BatchOperation::opaque, Batch>},
-      {BatchOperation::aliased, Batch, BatchReason::not_independent, &batch_operation<BatchOperation::aliased, Batch>},
-      {BatchOperation::shared_source, Batch, BatchReason::not_independent,
-       &batch_operation<BatchOperation::shared_source, Batch>}};
+template <int Batch> std::vector<BatchOperationCase> batch_operations_of() {
+  return {{BatchOperation::converted, Batch, BatchReason::none, &batch_operation<BatchOperation::converted, Batch>},
+          {BatchOperation::scaled, Batch, BatchReason::none, &batch_operation<BatchOperation::scaled, Batch>},
+          {BatchOperation::outside, Batch, BatchReason::not_owned, &batch_operation<BatchOperation::outside, Batch>},
+          {BatchOperation::added, Batch, BatchReason::read_modify_write, &batch_operation<BatchOperation::added, Batch>},
+          {BatchOperation::opaque, Batch, BatchReason::opaque_function, &batch_operation<BatchOperation::opaque, Batch>},
+          {BatchOperation::aliased, Batch, BatchReason::not_independent, &batch_operation<BatchOperation::aliased, Batch>},
+          {BatchOperation::shared_source, Batch, BatchReason::not_independent,
+           &batch_operation<BatchOperation::shared_source, Batch>}};
 }
 }  // namespace detail
 inline std::vector<BatchOperationCase> batch_operations() {
@@ -380,8 +365,7 @@ inline std::string run_batch_operation(const BatchOperationCase& x, size_t guard
 // ---- the crop -------------------------------------------------------------------------------------------------------
 
 // Its host entry with one batch and so many threads a block, as other crops' tests take it.
-template <int Batch, int Workers>
-CropKernel batched_kernel() {
+template <int Batch, int Workers> CropKernel batched_kernel() {
   return {"copy_batched " + std::to_string(Batch) + " by " + std::to_string(Workers),
           [](const CropArguments& g, CropPath& path) {
             path = CropPath::bounded;

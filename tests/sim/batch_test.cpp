@@ -81,14 +81,12 @@ TEST_F(Batch, SeededCrops) {
   EXPECT_EQ(ran, static_cast<size_t>(cases));
 }
 
-template <int Workers, int Batch>
-void add_kernels_of(std::vector<const void*>& all) {
+template <int Workers, int Batch> void add_kernels_of(std::vector<const void*>& all) {
   const auto add = [&](auto kernel) { all.push_back(reinterpret_cast<const void*>(kernel)); };
   add(&copy_batched_kernel<bf16, Workers, Batch, 0>), add(&copy_batched_kernel<bf16, Workers, Batch, 1>);
   add(&copy_batched_kernel<float, Workers, Batch, 0>), add(&copy_batched_kernel<float, Workers, Batch, 1>);
 }
-template <int Workers>
-void add_kernels(std::vector<const void*>& all) {
+template <int Workers> void add_kernels(std::vector<const void*>& all) {
   add_kernels_of<Workers, 1>(all), add_kernels_of<Workers, 2>(all), add_kernels_of<Workers, 4>(all);
   add_kernels_of<Workers, 8>(all), add_kernels_of<Workers, 16>(all);
 }

@@ -48,7 +48,13 @@ expect("more than stated", order_problems(found["batched"], "LDG x2, STS x2"),
        ["the order is LDG x2, STS x2, LDG x1, STS x1, not LDG x2, STS x2"])
 expect("fewer than stated", order_problems(found["torn"], "LDG x1, STS x1, LDG x1, STS x1, LDG x1"),
        ["the order is LDG x1, STS x1, LDG x1, STS x1, not LDG x1, STS x1, LDG x1, STS x1, LDG x1"])
+expect("more may follow", order_problems(found["batched"], "LDG x2, STS x2, ..."), [])
+expect("nothing need follow", order_problems(found["torn"], "LDG x1, STS x1, LDG x1, STS x1, ..."), [])
+expect("what follows does not excuse", order_problems(found["torn"], "STS x1, LDG x1, ..."),
+       ["the order is LDG x1, STS x1, LDG x1, STS x1, not STS x1, LDG x1, ..."])
+expect("a special kind is not the general one",
+       order_problems(found["batched"], "LDG x1, LDG.U16 x1, STS x1, STS.U16 x1, LDG x1, STS x1"), [])
 expect("none of them", order_problems(found["empty"], "LDG x1"), ["the order is none, not LDG x1"])
-for malformed in ("LDG", "LDG x0", "LDG x4 STS x4", "LDG 4", ""):
+for malformed in ("...", "..., LDG x1", "LDG", "LDG x0", "LDG x4 STS x4", "LDG 4", ""):
     expect(f"'{malformed}' is refused", len(order_problems(found["batched"], malformed)), 1)
 cases.finish()
