@@ -14,6 +14,7 @@ import json
 import math
 import os
 import random
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -394,6 +395,24 @@ SIM_COPY_CASES = [("bf16", 65, 73, 40, 31, 3, 5, 33), ("f32", 37, 41, 30, 41, 7,
 SIM_GEMM_CASES = [("nn", 65, 97, 73), ("nt", 64, 64, 32), ("tn", 17, 9, 40), ("tt", 9, 17, 515)]
 
 
+def source_state():
+    """(commit, whether the source differs from it): as git says, else GROUT_COMMIT="ID" or "ID dirty"."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+    def git(*arguments):
+        try:
+            done = subprocess.run(["git", "--no-optional-locks", "-c", f"safe.directory={root}", "-C", root, *arguments],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        except OSError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+    top = git("rev-parse", "--show-toplevel", "HEAD")
+    if top and os.path.realpath(top.split("\n")[0]) == os.path.realpath(root):
+        return top.split("\n")[1], git("status", "--porcelain", "--untracked-files=normal") != ""  # who cannot tell does not say clean
+    commit, _, rest = os.environ.get("GROUT_COMMIT", "").partition(" ")
+    return commit or "unknown", rest == "dirty"
+
+
 def impossible(reason):
     print(f"not possible here: {reason}")
     sys.exit(77)
@@ -423,6 +442,7 @@ def main():
     code, message = machine.gemm.usable()
     if code != grout_c.OK:
         impossible(message)
+    source = source_state()
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False  # else products may be rounded in parts
     protocol = Protocol(**{**vars(SWEEP if options.quick else HEADLINE), "cold": options.cold})
 
@@ -448,8 +468,11 @@ def main():
     if options.json:
         device = torch.cuda.get_device_name(0) if gpu else "the simulated device and the CPU"
         versions = {"torch": torch.__version__, "cuda": torch.version.cuda}
+        commit, dirty = source
+        command = " ".join(["python3", "tests/tools/torch_peers.py", *sys.argv[1:]])
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"cases": cases, "device": device, "versions": versions}, file, indent=1)
+            json.dump({"command": command, "commit": commit, "dirty": dirty, "device": device, "versions": versions, "cases": cases},
+                      file, indent=1)
             file.write("\n")
     if failure:
         print(failure, file=sys.stderr)

@@ -4,6 +4,7 @@ is a GPU too on that."""
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -254,6 +255,18 @@ clock.captured(lambda: noted.spend("run", 250), 3)()
 equal("a graph", noted.log, ["run", "run", "run", "replay"])
 
 
+# --- Where the source is from ------------------------------------------------------------------------------------------------
+
+with tempfile.TemporaryDirectory() as folder:
+    for said, expected in (("", ("unknown", False)), ("abc1234", ("abc1234", False)), ("abc1234 dirty", ("abc1234", True))):
+        os.makedirs(os.path.join(folder, "tests/tools"), exist_ok=True)
+        for name in ("torch_peers.py", "grout_c.py"):
+            shutil.copy(os.path.join(root, "tests/tools", name), os.path.join(folder, "tests/tools"))
+        done = subprocess.run([sys.executable, "-c", "import torch_peers; print(torch_peers.source_state())"], stdout=subprocess.PIPE, text=True,
+                              cwd=os.path.join(folder, "tests/tools"), env={**os.environ, "GROUT_COMMIT": said, "GIT_CEILING_DIRECTORIES": folder})
+        equal(f"without git: GROUT_COMMIT is '{said}'", done.stdout.strip(), str(expected))
+
+
 # --- The program -------------------------------------------------------------------------------------------------------------
 
 def run(*arguments, environment=None):
@@ -281,7 +294,11 @@ with tempfile.TemporaryDirectory() as folder:
             cases.check(name, f"{code} {output[-2000:]}")
             continue
         with open(record, encoding="utf-8") as file:
-            found = json.load(file)["cases"]
+            written = json.load(file)
+        found = written["cases"]
+        said = written["command"].startswith(f"python3 tests/tools/torch_peers.py {build} --device {device} --quick")
+        cases.check(f"{device}: the command and the commit are written down", None if said and written["commit"] and
+                    isinstance(written["dirty"], bool) else str({key: written[key] for key in ("command", "commit", "dirty")}))
         wrong = [c["name"] for c in found if [p["validated"] - (p["graph"] > 0) for p in c["policies"]] != [4, 4] or
                  any(len(p["round_us"]) != 3 or min(p["round_us"]) <= 0 for p in c["policies"])]
         cases.check(f"{name}: {len(found)} cases", f"{wrong} {output[-1000:]}" if wrong or not found else None)
