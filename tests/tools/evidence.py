@@ -76,8 +76,11 @@ def derived(case):
         pairs.append({"validated_pairs": min(base["validated"], candidate["validated"]) - 1,
                       "verdict": "faster" if low > 1 else "slower" if high < 1 else "even",
                       "ratio_of": "rates" if rates else "times", "ratio": middle, "low": low, "high": high})
-    counts = {"validated_pairs": sum(p["validated_pairs"] for p in pairs), "validations": sum(s["validated"] for s in case["samples"]),
-              "failures": sum(not has_figure(s) for s in case["samples"])}
+    counts = {
+        "validated_pairs": sum(p["validated_pairs"] for p in pairs),
+        "validations": sum(s["validated"] for s in case["samples"]),
+        "failures": sum(not has_figure(s) for s in case["samples"])
+    }
     return times, pairs, counts
 
 
@@ -95,7 +98,8 @@ def check_rounds(where, sample, rounds, validations):
     if [len(times) for times in lists] != [rounds, rounds] or not all(0 < us < math.inf for us in itertools.chain(*lists)):
         raise Problem(f"{where}: it has not {rounds} rounds of positive times")
     if sample["role"] != "ceiling" and sample["validated"] != validations:
-        raise Problem(f"{where}: it was validated {sample['validated']} times, and {validations} are one before and one after each round")
+        raise Problem(
+            f"{where}: it was validated {sample['validated']} times, and {validations} are one before and one after each round")
 
 
 def check_source(run, file):
@@ -125,7 +129,8 @@ def verify(data, file):
         times, pairs, counts = derived(case)
         for s in case["samples"]:
             if {key: s[key] for key in ("us", "wall_us") if key in s} != times[s["name"]]:
-                raise Problem(f"{where}, {s['name']}: the stored times do not follow from the rounds, which give {times[s['name']]}")
+                raise Problem(
+                    f"{where}, {s['name']}: the stored times do not follow from the rounds, which give {times[s['name']]}")
         for stored, expected in zip(case["pairs"], pairs):
             if stored != {"base": stored["base"], "candidate": stored["candidate"], **expected}:
                 raise Problem(f"{where}, {stored['candidate']} over {stored['base']}: the stored ratio does not follow from the "
@@ -197,7 +202,10 @@ class Block:
         for case in self.used:
             torch = "policies" in case
             label = f"{case['name']}, L2 {case['mode']}" if torch else title(case).partition(" ")[2]
-            lines += [f"No figure: {label}, {s['name']}: {s['failure']}" for s in case["policies" if torch else "samples"] if s["failure"]]
+            lines += [
+                f"No figure: {label}, {s['name']}: {s['failure']}" for s in case["policies" if torch else "samples"]
+                if s["failure"]
+            ]
         return lines
 
     def origin(self):
@@ -215,7 +223,8 @@ class Block:
         modes = sorted({c["mode"] if torch else "cold" if c["protocol"]["cold"] else "warm" for c in self.used}, reverse=True)
         rules = "; ".join(f"{name}{' (bold)' if name == 'headline' and len(used) > 1 else ''}: {protocol_text(PROTOCOLS[name])}"
                           for name in used)
-        return f"{'; '.join(made)}; {rules}; L2 {' and '.join(modes)}; [{self.evidence.file}](../tests/evidence/{self.evidence.file})"
+        file = self.evidence.file
+        return f"{'; '.join(made)}; {rules}; L2 {' and '.join(modes)}; [{file}](../tests/evidence/{file})"
 
 
 def command_text(command):
@@ -227,7 +236,8 @@ def command_text(command):
 
 
 def protocol_text(p):
-    return f"{p['rounds']} rounds of {p['batches']} batch{'es' if p['batches'] > 1 else ''} of {p['batch_ms']:g} ms after {p['warm_up_ms']:g} ms of warm-up"
+    batches = f"{p['batches']} batch{'es' if p['batches'] > 1 else ''}"
+    return f"{p['rounds']} rounds of {batches} of {p['batch_ms']:g} ms after {p['warm_up_ms']:g} ms of warm-up"
 
 
 def headline(case, text):
@@ -252,6 +262,14 @@ def us_of(sample):
 
 def wall_of(sample):
     return median(sample["round_wall_us"]) if sample is not None and has_figure(sample) else None
+
+
+def us_text(sample):
+    return time_text(us_of(sample))
+
+
+def wall_text(sample):
+    return time_text(wall_of(sample))
 
 
 def tflops_of(sample):
@@ -358,14 +376,18 @@ def gemm_bf16(block):
         cases = by_layout(block, extents, kind)
         if not cases:
             continue
-        cells = {layout: headline(c, f"{number(tflops_of(find(c, 'grout')), 0)} ({number(tflops_of(cublas(c)), 0)})") for layout, c in cases.items()}
+        cells = {
+            layout: headline(c, f"{number(tflops_of(find(c, 'grout')), 0)} ({number(tflops_of(cublas(c)), 0)})")
+            for layout, c in cases.items()
+        }
         ceilings += [tflops_of(find(c, "mma.sync ceiling")) for c in cases.values()]
         neighbours = [ratio(find(c, "grout neighbour"), find(c, "grout")) for c in cases.values()] if kind != "aligned" else []
         rows.append([comma(extents), kind, *(cells.get(layout, "") for layout in LAYOUTS),
                      spread([share(c, find(c, "grout")) for c in cases.values()], 3),
                      spread([r and r[0] for r in neighbours], 3) if neighbours else "",
                      spread([r and r[0] for r in map(of_cublas, cases.values())], 3)])
-    lines = table(["M, N, K", "kind", *LAYOUTS, "of the `mma.sync` ceiling", "of the aligned neighbour", "of cuBLAS"], "llrrrrlll", rows)
+    lines = table(["M, N, K", "kind", *LAYOUTS, "of the `mma.sync` ceiling", "of the aligned neighbour", "of cuBLAS"],
+                  "llrrrrlll", rows)
     small = by_layout(block, SMALLEST, "ragged").values()
     lines += ["", f"The ceiling itself: {spread(ceilings, 0)} TFLOP/s."]
     if small:
@@ -387,8 +409,10 @@ def gemm_padding(block):
         cells = [us_of(ours), us_of(padded), us_of(into), us_of(out), summed(padded, into, out), us_of(peer), us_of(peer_padded),
                  summed(peer_padded, into, out), us_of(transfer), summed(ours, transfer)]
         rows.append([headline(c, comma(extents)), *map(time_text, cells), ratio_text(ratio(padded, ours))])
-    return table(["M, N, K", "compact", "padded", "padding of A and B", "unpadding of D", "sum of these three", "cuBLAS: compact", "padded",
-                  "with both copies", "transfer of A and B", "compact with transfer", "padded time over compact time"], "l" + "r" * 11, rows)
+    return table([
+        "M, N, K", "compact", "padded", "padding of A and B", "unpadding of D", "sum of these three", "cuBLAS: compact", "padded",
+        "with both copies", "transfer of A and B", "compact with transfer", "padded time over compact time"
+    ], "l" + "r" * 11, rows)
 
 
 def gemm_revisions(block):
@@ -425,9 +449,10 @@ def gemm_f32(block):
                 continue
             ours, peer = find(c, "grout"), cublas(c)
             runs = f"graph of {ours['graph']}" if ours["graph"] else "launched"
-            rows.append([comma(extents), layout, runs, time_text(us_of(ours)), time_text(wall_of(ours)), time_text(us_of(peer)),
-                         time_text(wall_of(peer)), headline(c, ratio_text(of_cublas(c)))])
-    return lines + [""] + table(["M, N, K", "layout", "runs", "us", "wall us", "cuBLAS: us", "wall us", "of cuBLAS"], "lllrrrrr", rows)
+            rows.append([comma(extents), layout, runs, us_text(ours), wall_text(ours), us_text(peer),
+                         wall_text(peer), headline(c, ratio_text(of_cublas(c)))])
+    return lines + [""] + table(["M, N, K", "layout", "runs", "us", "wall us", "cuBLAS: us", "wall us", "of cuBLAS"], "lllrrrrr",
+                                rows)
 
 
 def gemm_batched(block):
@@ -439,10 +464,11 @@ def gemm_batched(block):
         one, four, peer = find(c, "batch 1"), find(c, "batch 4"), cublas(c)
         validated += sum(s["validated"] - 1 for s in (one, four) if has_figure(s))
         wanted += 2 * c["protocol"]["rounds"]
-        rows.append([comma(extents), time_text(us_of(one)), time_text(us_of(four)), ratio_text(ratio(one, four)), time_text(us_of(peer))])
+        rows.append([comma(extents), us_text(one), us_text(four), ratio_text(ratio(one, four)), us_text(peer)])
     # A policy that failed in any round has no figure and counts for none.
     if not block.tolerant and (validated, wanted) != (64, 64):
-        raise Problem(f"{block.evidence.file}: {validated} of {wanted} (case, policy, round) were validated; 8 cases x 2 policies x 4 rounds = 64 are needed")
+        raise Problem(f"{block.evidence.file}: {validated} of {wanted} (case, policy, round) were validated; "
+                      "8 cases x 2 policies x 4 rounds = 64 are needed")
     return table(["M, N, K", "batch 1, us", "batch 4, us", "speed-up", "cuBLAS, us"], "lrrrr", rows) + [
         "", f"{validated} of {wanted} validated: each case, each of the two batches, after each round."]
 
@@ -459,12 +485,14 @@ def gemm_random(block):
             if c["shape"].get("kind") == "random" and c["shape"]["type"] == element and not cold:
                 shapes.setdefault(tuple(int(c["shape"][x]) for x in "mnk"), {})[c["shape"]["layout"]] = block.case(suite, name)
         if not block.tolerant and (len(shapes) != expected or any(sorted(found) != list(LAYOUTS) for found in shapes.values())):
-            raise Problem(f"{block.evidence.file}: {len(shapes)} random shapes of {element} are there; {expected} are needed, in four layouts each")
+            raise Problem(f"{block.evidence.file}: {len(shapes)} random shapes of {element} are there; {expected} are needed, "
+                          "in four layouts each")
         classes = [[], [], []]
         for extents, cases in shapes.items():
             classes[bisect.bisect_right(RANDOM_LIMITS, math.prod(extents))].append((extents, cases))
         for name, members in zip(RANDOM_CLASSES, classes):
-            found = [(r[0], f"{comma(extents)} {layout}") for extents, cases in members for layout, c in cases.items() if (r := of_cublas(c))]
+            found = [(r[0], f"{comma(extents)} {layout}") for extents, cases in members for layout, c in cases.items()
+                     if (r := of_cublas(c))]
             if not members:
                 continue
             worst = min(found, default=None)
@@ -482,9 +510,10 @@ def gemm_cold(block):
         if c is None:
             continue
         ours, peer = find(c, "grout"), cublas(c)
-        rows.append([comma(extents), kind, element, time_text(us_of(ours)), time_text(wall_of(ours)), time_text(us_of(peer)), time_text(wall_of(peer)),
+        rows.append([comma(extents), kind, element, us_text(ours), wall_text(ours), us_text(peer), wall_text(peer),
                      ratio_text(of_cublas(c)), ratio_text(of_cublas(warm)) if warm else ""])
-    return table(["M, N, K", "kind", "type", "cold: us", "one call, us", "cuBLAS: us", "one call, us", "of cuBLAS, cold", "warm"], "lllrrrrrr", rows)
+    return table(["M, N, K", "kind", "type", "cold: us", "one call, us", "cuBLAS: us", "one call, us", "of cuBLAS, cold", "warm"],
+                 "lllrrrrrr", rows)
 
 
 # ---- copy ----
@@ -493,8 +522,13 @@ def crop_name(element, rows, cols, pitch, origin, kernels=""):
     return f"crop {rows}x{cols} {element} at {origin[0]},{origin[1]} of pitch {pitch}{kernels and ', ' + kernels}"
 
 
-CROPS = [crop_name("bf16", 16384, 16384, 16387, (1, 1)), crop_name("bf16", 16384, 16384, 16512, (64, 64)),
-         crop_name("bf16", 16384, 16384, 16400, (1, 8)), crop_name("f32", 8192, 8192, 8195, (1, 1)), crop_name("bf16", 1000, 1000, 1003, (1, 1))]
+CROPS = [
+    crop_name("bf16", 16384, 16384, 16387, (1, 1)),
+    crop_name("bf16", 16384, 16384, 16512, (64, 64)),
+    crop_name("bf16", 16384, 16384, 16400, (1, 8)),
+    crop_name("f32", 8192, 8192, 8195, (1, 1)),
+    crop_name("bf16", 1000, 1000, 1003, (1, 1))
+]
 LADDER = crop_name("bf16", 8192, 8192, 8200, (1, 8), "ladder")
 BATCHED_CROPS = [crop_name(element, rows, cols, (cols + 3) | 1, (1, 1), "batched")
                  for rows, cols in ((4096, 4096), (4095, 4097), (1000, 1000), (127, 193)) for element in ("bf16", "f32")]
@@ -505,8 +539,11 @@ def repack_name(element, rows, cols, stride, transposed):
     return f"repack {rows}x{cols} {element}{how} of pitch {(rows if transposed else cols * stride) | 1}"
 
 
-REPACKS = [repack_name("bf16", rows, cols, stride, transposed) for rows, cols in ((8191, 8191), (16383, 8193), (4095, 4095), (2047, 2047))
-           for stride, transposed in ((1, False), (1, True), (2, False), (3, False))]
+REPACKS = [
+    repack_name("bf16", rows, cols, stride, transposed)
+    for rows, cols in ((8191, 8191), (16383, 8193), (4095, 4095), (2047, 2047))
+    for stride, transposed in ((1, False), (1, True), (2, False), (3, False))
+]
 REPACKS += [repack_name("f32", 8191, 8191, *how) for how in ((1, False), (2, False), (3, False), (1, True))]
 
 
@@ -532,7 +569,8 @@ def copy_ladder(block, current):
         lines[i] = "|".join(cells)
     policies = [s["name"] for s in c["samples"] if s["role"] == "policy"] if c else kernels
     if sorted(kernels) != sorted(policies):
-        raise Problem(f"copy/README.md: the block copy_ladder has the kernels {comma(kernels)}, and {comma(policies)} were measured")
+        raise Problem(
+            f"copy/README.md: the block copy_ladder has the kernels {comma(kernels)}, and {comma(policies)} were measured")
     return lines
 
 
@@ -543,7 +581,7 @@ def warm_and_cold(block, cases, first, kernels_of):
         if warm is None or cold is None:
             continue
         s = find(warm, kernel)
-        rows.append([*([kernel] if len(kernels_of) > 1 else []), name.partition(" ")[2], time_text(us_of(s)), number(gbs_of(s), 0),
+        rows.append([*([kernel] if len(kernels_of) > 1 else []), name.partition(" ")[2], us_text(s), number(gbs_of(s), 0),
                      headline(warm, ratio_text(of_memcpy(warm, kernel))), headline(cold, ratio_text(of_memcpy(cold, kernel)))])
     left = ["kernel", first] if len(kernels_of) > 1 else [first]
     return table([*left, "warm: us", "GB/s", "of `cudaMemcpy`, warm", "of `cudaMemcpy`, cold"], "l" * len(left) + "rrrr", rows)
@@ -565,11 +603,13 @@ def copy_batched(block):
             continue
         one, four, sixteen = (find(c, f"batch {batch}") for batch in (1, 4, 16))
         realised = int(sixteen["realised"].get("batch", 16)) if has_figure(sixteen) else 16
-        rows.append([name.partition(" ")[2].removesuffix(", batched"), time_text(us_of(one)), time_text(us_of(four)),
-                     time_text(us_of(sixteen)) + (f" (realised {realised})" if realised != 16 else ""), ratio_text(ratio(one, four)),
-                     ratio_text(ratio(one, sixteen)), time_text(us_of(find(c, "bounded"))), time_text(us_of(find(c, "cudaMemcpy")))])
-    return table(["crop", "batch 1, us", "batch 4, us", "batch 16, us", "batch 4 over 1", "batch 16 over 1", "`copy_bounded`, us", "`cudaMemcpy`, us"],
-                 "lrrrrrrr", rows)
+        rows.append([name.partition(" ")[2].removesuffix(", batched"), us_text(one), us_text(four),
+                     us_text(sixteen) + (f" (realised {realised})" if realised != 16 else ""), ratio_text(ratio(one, four)),
+                     ratio_text(ratio(one, sixteen)), us_text(find(c, "bounded")), us_text(find(c, "cudaMemcpy"))])
+    return table([
+        "crop", "batch 1, us", "batch 4, us", "batch 16, us", "batch 4 over 1", "batch 16 over 1", "`copy_bounded`, us",
+        "`cudaMemcpy`, us"
+    ], "lrrrrrrr", rows)
 
 
 def copy_loads(block):
@@ -577,14 +617,18 @@ def copy_loads(block):
     walk = block.case("copy", "loads of a GEMM, 8192x8192x8192 in stages of 128x64 + 256x64")
     if walk:
         s = find(walk, "ring walk")
-        rows.append(["loads of a GEMM of 8192, 8192, 8192, nothing else", time_text(us_of(s)), f"{number(gbs_of(s) and gbs_of(s) * 1e-3, 2)} TB/s"])
-    for name, how in (("a launch that writes one word", "in a CUDA graph"), ("a launch that writes one word, launched", "launched one by one")):
+        rows.append([
+            "loads of a GEMM of 8192, 8192, 8192, nothing else",
+            us_text(s), f"{number(gbs_of(s) and gbs_of(s) * 1e-3, 2)} TB/s"
+        ])
+    for name, how in (("a launch that writes one word", "in a CUDA graph"), ("a launch that writes one word, launched",
+                                                                             "launched one by one")):
         c = block.case("copy", name)
         if c:
             s = find(c, "one word")
             if has_figure(s) and bool(s["graph"]) != (how == "in a CUDA graph"):
                 raise Problem(f"{block.evidence.file}: {title(c)} was run in graphs of {s['graph']} runs")
-            rows.append([f"a kernel that writes one word, {how}{' of ' + str(s['graph']) if s['graph'] else ''}", time_text(us_of(s)), ""])
+            rows.append([f"a kernel that writes one word, {how}{' of ' + str(s['graph']) if s['graph'] else ''}", us_text(s), ""])
     return table(["what", "us", "rate"], "lrr", rows)
 
 
@@ -600,8 +644,14 @@ def copy_torch(block):
             by_name = {p["name"]: {**p, "flops": 0, "bytes": each["bytes"]} for p in each["policies"]} if each else {}
             figures.append((by_name.get("grout"), by_name.get("torch")))
         ours, torch = figures[0]
-        rows.append([name, ours["realised"]["path"] if has_figure(ours) else "", time_text(us_of(ours)), number(gbs_of(ours), 0), time_text(us_of(torch)),
-                     headline(c, ratio_text(ratio(torch, ours))), headline(cold, ratio_text(ratio(*reversed(figures[1])))) if cold else ""])
+        rows.append([
+            name, ours["realised"]["path"] if has_figure(ours) else "",
+            us_text(ours),
+            number(gbs_of(ours), 0),
+            us_text(torch),
+            headline(c, ratio_text(ratio(torch, ours))),
+            headline(cold, ratio_text(ratio(*reversed(figures[1])))) if cold else ""
+        ])
     header = ["crop", "path", "us", "GB/s", "PyTorch, us", "of PyTorch, warm", "cold"]
     if not any(cells[-1] for cells in rows):
         header, rows = header[:-1], [cells[:-1] for cells in rows]
@@ -617,14 +667,22 @@ def compare_noise(block):
             c = block.case("self", about, cold)
             if c:
                 once, again = find(c, "once"), find(c, "again")
-                rows.append([f"{c['shape']['m']}, {c['shape']['n']}, {c['shape']['k']} bf16, {about}", "cold" if cold else "warm", time_text(us_of(once)),
-                             time_text(us_of(again)), ratio_text(ratio(once, again))])
+                rows.append([
+                    f"{c['shape']['m']}, {c['shape']['n']}, {c['shape']['k']} bf16, {about}", "cold" if cold else "warm",
+                    us_text(once),
+                    us_text(again),
+                    ratio_text(ratio(once, again))
+                ])
     return table(["kernel", "L2", "once, us", "again, us", "ratio"], "llrrr", rows)
 
 
 BLOCKS = {  # README: {block: file}
-    "gemm/README.md": {f.__name__: "compare_gemm_h200.json" for f in (gemm_bf16, gemm_padding, gemm_revisions, gemm_f32, gemm_batched, gemm_random, gemm_cold)},
-    "copy/README.md": {**{f.__name__: "compare_copy_h200.json" for f in (copy_ladder, copy_crops, copy_repack, copy_batched, copy_loads)}, "copy_torch": TORCH},
+    "gemm/README.md": dict.fromkeys(
+        ("gemm_bf16", "gemm_padding", "gemm_revisions", "gemm_f32", "gemm_batched", "gemm_random", "gemm_cold"), "compare_gemm_h200.json"),
+    "copy/README.md": {
+        **dict.fromkeys(("copy_ladder", "copy_crops", "copy_repack", "copy_batched", "copy_loads"), "compare_copy_h200.json"),
+        "copy_torch": TORCH
+    },
     "compare/README.md": {"compare_noise": "compare_self_h200.json"},
 }
 FILES = sorted({file for blocks in BLOCKS.values() for file in blocks.values()})
@@ -666,16 +724,20 @@ def blocks_of(text, readme):
 NUMBER = r"(?<![\w.^])~?\d[\d,]*(?:\.\d+)?"
 COUNT = r"(?:two|three|four|five|six|seven|eight|nine|ten|twenty|fifty|a hundred|several|many)"
 PEERS = r"(?:cuBLAS\w*|cublas\w*|cudaMemcpy\w*|PyTorch|torch|CUTLASS|CUB|[a-z.` ]*ceiling|[a-z ]*peak|[a-z ]*neighbour)"
-FIGURES = [re.compile(pattern) for pattern in (
-    NUMBER + r"(?:[ -]*|\s*\n\s*)(?:[munµμ]?s|sec(?:ond)?s?|(?:milli|micro|nano)seconds?|[KMGTP]?i?B/s|[KMGTP]B per second|[MGTP]?FLOP/?[sS]?|[GTP]F|TOPS|[MG]Hz)(?![\w/])",
-    NUMBER + r"\s+times\b",
-    r"(?i)\b" + COUNT + r"(?: times (?:as|faster|slower|more|less|the|that)|fold)\b",
-    r"(?i)\btwice (?:as (?:fast|slow)|the (?:speed|rate|time|throughput))",
-    NUMBER + r"(?:x(?!\w)|\s?×(?!\s?\d)|\s[x×]\s+(?:as|faster|slower|of|over|the)\b)",
-    NUMBER + r"x?\s+(?:of|over)\s+(?:(?:the|our|its|a|better)\s+)*`?" + PEERS,
-    r"(?<![\w.])\d{1,2}\.\d{2,}(?![\w]|\.\d)",
-    NUMBER + r"\s*(?:%|per\s?cent\b)",
-)]
+UNITS = (r"(?:[munµμ]?s|sec(?:ond)?s?|(?:milli|micro|nano)seconds?|[KMGTP]?i?B/s|[KMGTP]B per second|[MGTP]?FLOP/?[sS]?|[GTP]F|TOPS|"
+         r"[MG]Hz)")
+FIGURES = [
+    re.compile(pattern) for pattern in (
+        NUMBER + r"(?:[ -]*|\s*\n\s*)" + UNITS + r"(?![\w/])",
+        NUMBER + r"\s+times\b",
+        r"(?i)\b" + COUNT + r"(?: times (?:as|faster|slower|more|less|the|that)|fold)\b",
+        r"(?i)\btwice (?:as (?:fast|slow)|the (?:speed|rate|time|throughput))",
+        NUMBER + r"(?:x(?!\w)|\s?×(?!\s?\d)|\s[x×]\s+(?:as|faster|slower|of|over|the)\b)",
+        NUMBER + r"x?\s+(?:of|over)\s+(?:(?:the|our|its|a|better)\s+)*`?" + PEERS,
+        r"(?<![\w.])\d{1,2}\.\d{2,}(?![\w]|\.\d)",
+        NUMBER + r"\s*(?:%|per\s?cent\b)",
+    )
+]
 # What may stand outside a block nevertheless: (a piece of text, why). {headline[...]} and {sweep[...]} come from compare/record.h.
 ALLOWED = [
     ("nine batches of {headline[batch_ms]:g} ms", "the protocol"),
@@ -781,7 +843,9 @@ def main():
     write, cases, evidence = bool(arguments), Cases("evidence"), {}
     folder = ROOT / "tests/evidence"
     missing = [file for file in FILES if not (folder / file).exists()]
-    cases.check("every evidence file is there", f"tests/evidence has no {', '.join(missing)}: run the comparisons and copy their results there" if missing else None)
+    cases.check(
+        "every evidence file is there",
+        f"tests/evidence has no {', '.join(missing)}: run the comparisons and copy their results there" if missing else None)
     for file in FILES:
         if file in missing:
             continue
