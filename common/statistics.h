@@ -33,11 +33,11 @@ inline Ratio paired_ratio(const std::vector<double>& base, const std::vector<dou
   return {median(ratios), *low, *high};
 }
 
-// The order in which a round visits `entries` entries: forth in even rounds, back in odd ones (A B, B A, A B, ...), so that a
-// drift of clocks or temperature that is linear in time favours none.
-inline std::vector<size_t> visiting_order(size_t entries, int round) {
+// The order in which `entries` entries are visited: forth in even turns, back in odd ones (A B, B A, A B, ...), so that a drift of
+// clocks or temperature that is linear in time favours none.
+inline std::vector<size_t> visiting_order(size_t entries, int turn) {
   std::vector<size_t> order(entries);
-  for (size_t i = 0; i < entries; ++i) order[i] = round % 2 ? entries - 1 - i : i;
+  for (size_t i = 0; i < entries; ++i) order[i] = turn % 2 ? entries - 1 - i : i;
   return order;
 }
 
