@@ -78,7 +78,8 @@ std::string gemm(const Gemm&, Chosen*) { return missing(); }
 else()
   add_library(grout_pinned STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/compare/pinned.cu)
   target_link_libraries(grout_pinned PRIVATE grout_nvcc)  # not grout_headers: the include path of today's
-  target_include_directories(grout_pinned PRIVATE ${pinned_tree})
+  configure_file(compare/pinned.h ${PROJECT_BINARY_DIR}/pinned/include/compare/pinned.h COPYONLY)
+  target_include_directories(grout_pinned PRIVATE ${pinned_tree} ${PROJECT_BINARY_DIR}/pinned/include)
   target_compile_definitions(grout_pinned PRIVATE grout=grout_pinned)
   set_source_files_properties(compare/pinned.cu PROPERTIES OBJECT_DEPENDS ${pinned_stamp})
 endif()

@@ -1,10 +1,10 @@
-// Compiled with the pinned revision's folder as its only include path, and with -Dgrout=grout_pinned: every `grout` below, and in
-// those headers, is the namespace grout_pinned.
+// Compiled with the pinned revision's folder and a copy of pinned.h as its only include paths, and with -Dgrout=grout_pinned: every
+// `grout` below, and in those headers, is the namespace grout_pinned.
 #include "gemm/gemm_mma.cuh"
 
 #include <span>
 
-#include "pinned.h"
+#include "compare/pinned.h"
 
 // The aligned bf16 kernels only. Told before gemm.cuh defines the template, which would compile every path of both types.
 namespace grout {

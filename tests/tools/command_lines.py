@@ -61,17 +61,28 @@ TENSOR = [
     ("--origin -2147483648,0", 2, ["-2147483648,0", "32 bits", "takes any"]),
     ("--ld 17", 2, ["strides 17,1", "multiple of 8", "takes any"]),
 ]
-BATCHED = [
+BATCH = [  # of both kernels that copy in batches
     ("--max-copy-batch 0", 2, ["--max-copy-batch is 0", "1 to 16"]),
     ("--max-copy-batch 17", 2, ["--max-copy-batch is 17", "1 to 16"]),
     (f"--max-copy-batch {MOST}", 2, [f"--max-copy-batch is {MOST}", "1 to 16"]),
     ("--max-copy-batch -4", 2, ["--max-copy-batch is -4", "1 to 16"]),
     ("--max-copy-batch four", 2, ["'four'", "integer"]),
     ("--max-copy-batch", 2, ["--max-copy-batch needs a value"]),
+    ("--max-copy-batch 16", 0, []),
+]
+COPY_BATCHED = BATCH + [
     ("--workers 64", 2, ["'64'", "32, 48, 256"]),
     ("--workers 0", 2, ["'0'", "32, 48, 256"]),
     ("--max-copy-batch 16 --workers 48", 0, []),
     ("--max-copy-batch 16 --workers 48 --tile 0,3", 0, []),
+]
+GEMM_BATCHED = BATCH + [
+    ("--tile 32x32x32", 2, ["'32x32x32'", "64x64x32, 64x64x16, 32x64x32"]),
+    ("--type bf16", 2, ["bf16", "f32", "mma"]),
+    ("--bounds false", 2, ["M=16 N=16 K=16", "64, 64 and 32"]),
+    ("--bounds false --tile 64x64x16", 2, ["64x64x32", "pilots"]),
+    ("--lda 3", 2, ["lda=3", "16"]),
+    ("--tile 32x64x32 --layout tt --alpha 2 --beta -1 --max-copy-batch 3", 0, []),
 ]
 SWIZZLE = [  # checked as the crop of the transposed source, which the sentence says
     (f"--origin {MOST},0", 2, [f"0,{MOST}", "transposed source"]),
@@ -136,12 +147,14 @@ for program in sorted(glob.glob(f"{build}/copy/copy_*_sim") + glob.glob(f"{build
         if name not in ("copy_repack", "copy_bounded", "copy_batched", "copy_stream"):
             more = more + TENSOR
         if name == "copy_batched":
-            more = more + BATCHED
+            more = more + COPY_BATCHED
         if name == "copy_swizzle":
             more = more + SWIZZLE
         requests += [(f"{extents} {words}", *rest) for words, *rest in more] + EXTENTS
         if name == "copy_repack":
             requests += TRANSPOSED
+    if name == "gemm_batched":
+        requests += [(f"{extents} {words}", *rest) for words, *rest in GEMM_BATCHED]
     found = [said for request in requests if (said := problem(program, *request))]
     cases.check(f"{name}, {len(requests)} requests", "\n".join(found))
 if not cases.cases:
