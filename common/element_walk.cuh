@@ -19,8 +19,8 @@ enum class ElementEdge {
 //
 //   contiguous along the extent     up to 32 lanes along it, in vectors of 1 element, or of 4 where all rows of the source
 //                                   are aligned to 16 bytes
-//   contiguous along the depth      8 lanes along it times 4 along the extent: bank 4 * depth + extent, as a pitch is 4
-//                                   more than a multiple of 32
+//   contiguous along the depth      8 lanes along it times 4 along the extent: bank 4 * odd * depth + extent, as a pitch is
+//                                   4 more than a multiple of 8
 //
 //   ElementWalk<128, 16, 256, true> walk(base, ld, first, extent, thread);
 //   walk.copy<ElementEdge::zeros>(shared, depth_left);  walk.advance();
@@ -28,7 +28,7 @@ enum class ElementEdge {
 // Participants: each thread for its own elements. Completion: as copy_async.
 template <int Extent, int Depth, int Threads, bool DepthContiguous, int Vector = 1> class ElementWalk {
   static_assert(Vector == 1 || (Vector == 4 && !DepthContiguous), "element walk: vectors of 4 lie along the extent");
-  static_assert(Extent % 32 == 0 && Depth % 8 == 0, "element walk: tiles are multiples of 32 x 8");
+  static_assert(Extent % 16 == 0 && Depth % 8 == 0, "element walk: tiles are multiples of 16 x 8");
   // Threads along the contiguous axis, and across; vectors of a thread along it, and across.
   static constexpr int kLanes = DepthContiguous ? 8 : Extent / Vector < 32 ? Extent / Vector : 32;
   static constexpr int kAcross = Threads / kLanes;
@@ -44,7 +44,9 @@ template <int Extent, int Depth, int Threads, bool DepthContiguous, int Vector =
 
   // `base`: the source's first element; `ld`: from one contiguous row to the next; `first`: of the tile along the extent.
   GROUT_DEVICE ElementWalk(const float* base, int64_t ld, int64_t first, int64_t extent, int thread)
-      : base_(base), ld_(ld), along_(thread % kLanes * Vector), across_(thread / kLanes) {
+      : ld_(ld),
+        along_(static_cast<int>(static_cast<unsigned>(thread) % kLanes * Vector)),
+        across_(static_cast<int>(static_cast<unsigned>(thread) / kLanes)) {
     const int64_t left = extent - first;
     left_ = left < Extent ? static_cast<int>(left) : Extent;
     from_ = base + (DepthContiguous ? (first + across_) * ld + along_ : first + along_ + across_ * ld);
@@ -71,7 +73,7 @@ template <int Extent, int Depth, int Threads, bool DepthContiguous, int Vector =
           if (valid <= 0) continue;
           const bool outside = Edge == ElementEdge::zeros && (DepthContiguous ? along : across) >= depth;
           const int bytes = outside ? 0 : 4 * (valid < Vector ? valid : Vector);
-          const float* source = outside ? base_ : from + j * kStep;
+          const float* source = from + j * kStep;  // not read where there are no bytes
           if constexpr (Edge == ElementEdge::sides && Vector == 1) ptx::cp_async<4>(element, source GROUT_HERE);
           else ptx::cp_async<4 * Vector>(element, source, static_cast<uint32_t>(bytes) GROUT_HERE);
         }
@@ -87,7 +89,7 @@ template <int Extent, int Depth, int Threads, bool DepthContiguous, int Vector =
     return DepthContiguous ? along * pitch + across : across * pitch + along;
   }
 
-  const float *base_, *from_;  // from_: where this thread's first vector comes from
+  const float* from_;  // where this thread's first vector comes from
   int64_t ld_;
   int along_, across_, left_;
 };

@@ -13,7 +13,9 @@ GROUT_DEVICE void gemm_store_strip_as(const float* strip, const Parameters& p, T
   using Ownership = VectorTiled<kRows, kColumns, 1, V, 32>;
   const auto out = view(d, layout(shape(p.m, p.n), stride(p.ldc, 1_c)));
   const auto at = Ownership::at(lane, 0);
-#pragma unroll 1
+  // Sums in parts come from small tiles, whose time is latency.
+[[maybe_unused]] constexpr int kTurns = Parts > 1 && Rows / kRows <= 8 ? Rows / kRows : 1;
+#pragma unroll kTurns
   for (int row = 0; row < Rows; row += kRows) {
 #pragma unroll
     for (int col = 0; col < Columns; col += kColumns) {
