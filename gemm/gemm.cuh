@@ -337,9 +337,11 @@ inline Status gemm_simt_launch_variant(const GemmSimtVariant& v, const GemmArgum
       g.batch_a, g.batch_b, g.batch_c, g.batch_d,
       k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
       g.beta, g.out, tested, order};
-  return launch(vectors ? v.vectors_kernel : v.kernel,
-                dim3(static_cast<unsigned>(order.tiles < resident ? order.tiles : resident)),
-                dim3(static_cast<unsigned>(v.threads)), v.shared_bytes, stream, parameters);
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(order.tiles < resident ? order.tiles : resident)),
+                             .block = dim3(static_cast<unsigned>(v.threads)),
+                             .shared_bytes = v.shared_bytes,
+                             .programmatic = device.major >= 9 || kSimulatedBuild};
+  return launch(vectors ? v.vectors_kernel : v.kernel, shape, stream, parameters);
 }
 
 inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
@@ -357,7 +359,7 @@ inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceIn
       const GemmArguments packed = gemm_packed(g, r, workspace, operands, count);
       const GemmSimtVariant* variant = nullptr;
       if (Status s = gemm_simt_choose(packed, k, device, forced, variant); !s) return s;
-      if (Status s = repack({operands, count}, g.type, stream); !s) return s;
+      if (Status s = repack({operands, count}, g.type, stream, true); !s) return s;
       return gemm_simt_launch_variant(*variant, packed, k, &r, GemmPath::repack, device, stream, choice);
     });
     if (!none) return done;  // else the kernel reads the operands as they are

@@ -29,6 +29,7 @@
 #include <string>
 
 #include "common/element_walk.cuh"
+#include "common/ptx_sm90.cuh"
 #include "gemm/gemm_arguments.cuh"
 #include "gemm/gemm_store.cuh"
 #include "gemm/gemm_tiles.cuh"
@@ -102,6 +103,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
   using Storage = GemmSimtStorage<Tile, TransA, TransB, Vectors>;
   using WalkA = typename Storage::WalkA;
   using WalkB = typename Storage::WalkB;
+  ptx::griddepcontrol_launch_dependents();  // a kernel behind this one may start; it waits for the results itself
   constexpr int kStages = Tile::stages, kSteps = Tile::steps, kThreadM = Tile::thread_m, kThreadN = Tile::thread_n;
   auto& shared = dynamic_shared<Storage>();
   const auto thread = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.x % 32);
@@ -130,6 +132,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
         walk_a.template copy<ElementEdge::zeros>(to.a, left), walk_b.template copy<ElementEdge::zeros>(to.b, left);
       }
     };
+    ptx::griddepcontrol_wait();  // the operands may come from the kernel ahead; D may be what it reads
 #pragma unroll 1
     for (int t = 0; t < kStages - 1; ++t) {
       if (t < whole) {
