@@ -1,8 +1,9 @@
 // Paired timing: several implementations in one process, in counterbalanced order, on the same data.
 //
-// A round visits every entry once, forth in even rounds, back in odd ones, so that a linear drift of clocks or temperature
-// cancels. A visit is several batches of runs; its figure is their median. Speed-ups are ratios within a round; their median
-// is quoted with the range. A line names the shape, the FLOPs and the cache mode, without which a rate means nothing.
+// A round gives every entry several batches of runs, in turn: A B, A B, ... in even rounds, B A, B A, ... in odd ones. So entries see
+// the same clocks and temperature, and a linear drift cancels. An entry's figure of a round is the median of its batches.
+// Speed-ups are ratios within a round; their median is quoted with the range. A line names the shape, the FLOPs and the
+// cache mode, without which a rate means nothing.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -17,7 +18,7 @@ struct BenchOptions {
   bool cold = true;  // flush L2 before every run, untimed; else back to back on a warm cache
   int rounds = 4, batches = 9;
   double warm_up_ms = 200, batch_ms = 40;
-  std::function<void(const std::string& entry, int round)> progress = {};  // ahead of each visit; round -1: warm-up
+  std::function<void(const std::string& entry, int round)> progress = {};  // at the first batch of each round; round -1: warm-up
   static BenchOptions quick(bool cold) { return {.cold = cold, .rounds = 3, .batches = 1, .warm_up_ms = 10, .batch_ms = 5}; }
 };
 
@@ -25,9 +26,9 @@ struct BenchEntry {
   std::string name;
   std::function<void(cudaStream_t)> run;  // enqueues `repeats` runs; must not synchronise
   int repeats = 1;                        // more than one (a CUDA graph of short runs) only on a warm cache
-  bool brief = false;                     // one short batch a visit: for what is only to be known beside the others
-  // Ahead of the warm-up and of each visit, and behind it, untimed: to poison the output, and to judge what the last of the
-  // timed runs left there. What they throw is the entry's failure.
+  bool brief = false;                     // one short batch a round: for what is only to be known beside the others
+  // Ahead of the warm-up and of each round's last batch, and behind that batch, untimed: to poison the output, and to judge what the
+  // last of the timed runs left there. What they throw is the entry's failure.
   std::function<void()> before = {}, after = {};
 };
 
@@ -72,9 +73,21 @@ class Bench {
     }
     for (size_t i = 0; i < entries.size(); ++i)
       guarded(timings[i], [&] { timings[i].runs_per_batch = warm_up(entries[i]); });
-    for (int round = 0; round < options_.rounds; ++round)
-      for (const size_t i : visiting_order(entries.size(), round))
-        guarded(timings[i], [&] { visit(entries[i], timings[i], round); });
+    for (int round = 0; round < options_.rounds; ++round) {
+      std::vector<std::vector<double>> us(entries.size()), wall_us(entries.size());
+      for (int turn = 0; turn < options_.batches; ++turn)
+        for (const size_t i : visiting_order(entries.size(), round)) {
+          const bool last = turn + 1 == options_.batches;
+          if (entries[i].brief && !last) continue;
+          guarded(timings[i], [&] {
+            if (turn == 0 || entries[i].brief) say(entries[i], round);
+            const Times times = visit(entries[i], timings[i].runs_per_batch, last);
+            us[i].push_back(times.us), wall_us[i].push_back(times.wall_us);
+          });
+        }
+      for (size_t i = 0; i < entries.size(); ++i)
+        if (timings[i].failure.empty()) timings[i].round_us.push_back(median(us[i])), timings[i].round_wall_us.push_back(median(wall_us[i]));
+    }
     for (Timing& t : timings) {
       t.us = median(t.round_us), t.wall_us = median(t.round_wall_us);
       const bool both = t.failure.empty() && timings[0].failure.empty();
@@ -128,17 +141,13 @@ class Bench {
   static int calls(double us, double batch_us) {
     return static_cast<int>(std::clamp(batch_us / std::max(us, 1e-3), 1.0, kMaxBatch));
   }
-  void visit(const BenchEntry& entry, Timing& timing, int round) {
-    say(entry, round);
-    if (entry.before) entry.before();
-    (void)batch(entry, std::max(1, timing.runs_per_batch / 8));  // the clock's and the cache's state are its own again
-    std::vector<double> us, wall_us;
-    for (int i = 0; i < (entry.brief ? 1 : options_.batches); ++i) {
-      const Times times = batch(entry, timing.runs_per_batch);
-      us.push_back(times.us), wall_us.push_back(times.wall_us);
-    }
-    if (entry.after) entry.after();
-    timing.round_us.push_back(median(us)), timing.round_wall_us.push_back(median(wall_us));
+  // A batch. The last one of a round starts from poison, and what it leaves is judged.
+  Times visit(const BenchEntry& entry, int count, bool last) {
+    if (last && entry.before) entry.before();
+    (void)batch(entry, std::max(1, count / 8));  // the clocks and the cache are its own again
+    const Times times = batch(entry, count);
+    if (last && entry.after) entry.after();
+    return times;
   }
   void flush(int value) {
     if (flush_) check(cudaMemsetAsync(flush_, value, flush_bytes_, stream_), "flush of L2");

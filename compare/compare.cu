@@ -182,7 +182,7 @@ int run(int argc, char** argv) {
       const Case& c = plan.cases[i].now;
       std::printf("%s\n", starting_line(c, i + 1, plan.cases.size()).c_str());
       Case done = measure_case(suite_named(suites, c.suite), c, &c.samples, surroundings);
-      done.pairs = c.pairs;
+      hold_to_plan(done, c);
       std::printf("%s\n", finished_line(done, i + 1, plan.cases.size()).c_str());
       std::fflush(stdout);
       measured.cases.push_back({0, std::move(done)});

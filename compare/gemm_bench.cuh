@@ -1,4 +1,5 @@
 // One GEMM problem in device memory, and every policy that computes it.
+// Included by GPU code only.
 #pragma once
 #include <memory>
 #include <optional>

@@ -133,8 +133,9 @@ Json json_of(const Results::Entry& entry) {
     Json& pair = object["pairs"][i];
     pair["validated_pairs"] = validated_pairs(c, c.pairs[i]);
     pair["verdict"] = verdict_names[static_cast<int>(v.kind)];
-    if (v.kind != Verdict::Kind::none)
-      pair["ratio"] = v.ratio.median, pair["low"] = v.ratio.low, pair["high"] = v.ratio.high;
+    if (v.kind == Verdict::Kind::none) continue;
+    pair["ratio_of"] = v.rates ? "rates" : "times";
+    pair["ratio"] = v.ratio.median, pair["low"] = v.ratio.low, pair["high"] = v.ratio.high;
   }
   object["counts"] = json_of(counts(c));
   return object;
@@ -314,7 +315,8 @@ void check_sample(const Sample& s, const Case& c, const Place& place) {
     return;
   }
   if (s.round_us.empty() && s.round_wall_us.empty()) place.refuse("has neither figures nor a failure that says why");
-  if (s.validated < 1) place.member("validated").refuse(fmt::format("is {}, and yet there are figures", s.validated));
+  if (s.validated < 1 && s.role != Role::ceiling)
+    place.member("validated").refuse(fmt::format("is {}, and yet there are figures", s.validated));
   if (!(s.error <= s.bound) || !std::isfinite(s.bound))
     place.member("error").refuse(fmt::format("is {} of a bound of {}, and yet there are figures", s.error, s.bound));
   check_rounds(s.round_us, c.protocol, place.member("round_us"));
@@ -369,8 +371,9 @@ void check(const Case& c, const std::string& file) {
     for (const auto& [name, sample] : {std::pair{"base", &c.pairs[i].base}, {"candidate", &c.pairs[i].candidate}}) {
       const Sample* found = c.find(*sample);
       if (found == nullptr) pair.member(name).refuse(fmt::format("is \"{}\", which is no sample of the case", *sample));
-      if (found->role == Role::preparation)
-        pair.member(name).refuse(fmt::format("is \"{}\", a preparation, which is part of no ratio", *sample));
+      if (found->role == Role::preparation || found->role == Role::ceiling)
+        pair.member(name).refuse(fmt::format("is \"{}\", a {}, which is part of no ratio", *sample,
+                                             role_names[static_cast<int>(found->role)]));
     }
     if (c.pairs[i].base == c.pairs[i].candidate) pair.refuse(fmt::format("pairs {} with itself", c.pairs[i].base));
     if (std::count(c.pairs.begin(), c.pairs.end(), c.pairs[i]) != 1) pair.refuse("stands twice");

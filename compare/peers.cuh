@@ -1,4 +1,5 @@
 // cuBLAS, both of its doors: cublasGemmEx (check_gpu.cuh) and cublasLt.
+// Included by GPU code only.
 #pragma once
 #include <cublasLt.h>
 

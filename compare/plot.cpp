@@ -124,6 +124,8 @@ std::string svg(const Results& results) {
   y += kRow;
   text(kMargin, y, "start",
        "Dot: median of the rounds' ratios. Whisker: their range, which is not a confidence interval.");
+  y += kRow;
+  text(kMargin, y, "start", "rates: the FLOPs differ, so candidate rate / base rate.");
   y += 8;
 
   const double top = y + kRow;
@@ -147,7 +149,8 @@ std::string svg(const Results& results) {
           axis.x(r.low), axis.x(r.high), middle, middle - 4);
       dot(axis.x(r.median), middle, verdict, mark.sweep);
       text(right + 12, y, "start",
-           fmt::format("{:.3f} [{:.3f}, {:.3f}]{}", r.median, r.low, r.high, mark.sweep ? " sweep" : ""));
+           fmt::format("{:.3f} [{:.3f}, {:.3f}]{}", r.median, r.low, r.high, mark.sweep ? " sweep" : "") +
+               (mark.verdict.rates ? " rates" : ""));
     }
     y += 6;
   }
@@ -161,7 +164,7 @@ std::string svg(const Results& results) {
   }
   body += marks;
   text((left + right) / 2, bottom + 14 + kRow, "middle", "base time / candidate time (logarithmic)");
-  const double width = std::max(right + 12 + text_width("00.000 [00.000, 00.000] sweep"), legend_right) + kMargin;
+  const double width = std::max(right + 12 + text_width("00.000 [00.000, 00.000] sweep rates"), legend_right) + kMargin;
   const double height = bottom + 14 + kRow + kMargin;
   return fmt::format(R"(<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" role="img">

@@ -29,8 +29,8 @@ inline constexpr const char* role_names[] = {"policy", "peer", "preparation", "c
 
 struct Protocol {
   std::string name;  // "headline", or "sweep": fewer and shorter rounds, marked so wherever a figure of it appears
-  int rounds = 4;    // every policy once each, forth and back in turn
-  int batches = 9;   // of a visit; its figure is their median
+  int rounds = 4;    // forth and back: the order of the policies
+  int batches = 9;   // of each policy in a round, in turn with the others'; their median is its figure of the round
   double batch_ms = 40, warm_up_ms = 200;
   bool cold = false;  // L2 flushed before each run; else back to back on a warm one
   bool operator==(const Protocol&) const = default;
@@ -49,7 +49,8 @@ struct Sample {
   int graph = 0;                       // runs of one CUDA graph; 0: launched one by one
   int runs_per_batch = 0;
   int64_t elements = 0;                // compared in each validation
-  int validated = 0;                   // validations passed: one before anything was timed, one after each round
+  int validated = 0;                   // validations passed: one before anything was timed, one after each round; a ceiling,
+                                       // whose output nobody reads, has none
   double error = 0, bound = 0;         // of the element nearest to its bound
   std::vector<double> round_us;        // device time of a run: the median of each round's batches
   std::vector<double> round_wall_us;   // host wall time of a run, dispatch included: warm, a batch over its runs; cold, one
@@ -105,17 +106,19 @@ inline std::string title(const Case& c) {
 struct Verdict {
   enum class Kind { faster, slower, even, none } kind = Kind::none;  // even: the range holds 1; none: a sample has no figure
   Ratio ratio{};
+  bool rates = false;  // the FLOPs differ: the ratio is that of the rates
 };
 inline constexpr const char* verdict_names[] = {"faster", "slower", "even", "no figure"};
 inline Verdict verdict(const Case& c, const Pair& pair) {
   const Sample *base = c.find(pair.base), *candidate = c.find(pair.candidate);
   if (base == nullptr || candidate == nullptr || !base->has_figure() || !candidate->has_figure()) return {};
   Ratio r = paired_ratio(base->round_us, candidate->round_us);
-  if (base->flops > 0 && candidate->flops > 0 && base->flops != candidate->flops) {  // different work: the rates compare
+  const bool rates = base->flops > 0 && candidate->flops > 0 && base->flops != candidate->flops;
+  if (rates) {
     const double more = candidate->flops / base->flops;
     r = {r.median * more, r.low * more, r.high * more};
   }
-  return {r.low > 1 ? Verdict::Kind::faster : r.high < 1 ? Verdict::Kind::slower : Verdict::Kind::even, r};
+  return {r.low > 1 ? Verdict::Kind::faster : r.high < 1 ? Verdict::Kind::slower : Verdict::Kind::even, r, rates};
 }
 
 // The rounds of a pair after which both outputs were right; none where a sample has no figure.

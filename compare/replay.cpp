@@ -161,6 +161,9 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
     for (const auto& [prefix, c, from] :
          {std::tuple{"reference: ", &recorded, &reference_from}, {"candidate: ", &other->value, &candidate_from}}) {
       const Sample* s = chosen(*c, from->sample);
+      if (s != nullptr && s->role != Role::policy && s->role != Role::peer)
+        throw Refusal(fmt::format("{}: {} of {} is a {}, which is part of no ratio", from->file.string(), s->name,
+                                  title(*c), role_names[static_cast<int>(s->role)]));
       if (s == nullptr || !was_realised(*s)) {
         plan.notes.push_back(fmt::format("{}: not repeated: {} has no {} with realised settings there", title(recorded),
                                          from->file.string(),
@@ -189,6 +192,26 @@ ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_f
                               reference_from.file.string(), candidate_from.file.string()));
   if (plan.cases.empty()) throw Refusal("nothing to repeat: " + plan.notes.front());
   return plan;
+}
+
+void hold_to_plan(Case& measured, const Case& planned) {
+  std::string failure = "was not measured";
+  std::erase_if(measured.samples, [&](const Sample& s) {
+    const bool drop = planned.find(s.name) == nullptr && !s.has_figure();
+    if (drop) failure = s.failure;
+    return drop;
+  });
+  for (const Sample& p : planned.samples) {
+    const auto found = std::find_if(measured.samples.begin(), measured.samples.end(),
+                                    [&](const Sample& s) { return s.name == p.name; });
+    if (found != measured.samples.end()) {
+      found->role = p.role, found->prepares = p.prepares;
+    } else {
+      measured.samples.push_back(p);
+      measured.samples.back().failure = failure;
+    }
+  }
+  measured.pairs = planned.pairs;
 }
 
 std::string Replayed::summary() const {

@@ -40,6 +40,10 @@ ReplayPlan plan_replay(const Results& reference, const std::string& file, std::o
 ReplayPlan plan_replay(const Results& reference, const ReplaySource& reference_from, const Results& candidate,
                        const ReplaySource& candidate_from, std::optional<int> rounds = {});
 
+// Gives what was measured for a planned case the plan's pairs, roles and preparations, and its missing samples a
+// failure: that of the case, where it could not be measured at all.
+void hold_to_plan(Case& measured, const Case& planned);
+
 struct Replayed {
   std::vector<std::string> differences;  // a line each
   int verdicts = 0, reproduced = 0;      // recorded verdicts; those that came out again

@@ -16,6 +16,10 @@ using Row = std::vector<std::string>;
 std::string number(double value, int digits) {
   return value > 0 ? fmt::format("{:.{}f}", value, digits) : "";
 }
+// "faster", "faster (rates)", "no figure".
+std::string verdict_text(const Verdict& v) {
+  return verdict_names[static_cast<int>(v.kind)] + std::string(v.rates ? " (rates)" : "");
+}
 std::string ratio_text(const Ratio& r) {
   return fmt::format("{:.3f}x [{:.3f}, {:.3f}]", r.median, r.low, r.high);
 }
@@ -140,7 +144,7 @@ Row figure_row(const Case& c, const Line& line, const std::string& label) {
           s.tiles > 0 ? std::to_string(s.tiles) : "",
           number(w.waves, 2),
           w.last_fill > 0 ? fmt::format("{:.0f}%", 100 * w.last_fill) : "",
-          std::to_string(s.validated),
+          s.validated > 0 ? std::to_string(s.validated) : "",
           joined(s.realised)};
 }
 
@@ -191,13 +195,14 @@ constexpr const char* kNotes = R"(## How to read this
   run, untimed.
 - **headline** and **sweep** are protocols: a sweep has fewer and shorter rounds, and its figures are marked so.
 - **ratio**: base time / candidate time, so above 1 the candidate is faster. It is the median of *paired* ratios: both
-  were timed in each round of one process, in counterbalanced order. The range beside it is the least and greatest of
+  were timed in each round of one process, batch by batch in turn and in counterbalanced order. The range beside it is the least and greatest of
   these ratios: what was seen, **not a confidence interval**. Verdict: faster or slower where the whole range is, even
-  where the range holds 1.
+  where the range holds 1. **(rates)**: the two do different numbers of FLOPs, so the ratio is that of their rates,
+  candidate / base.
 - Times of different cases, runs or files are not paired, and no ratio of such is given here.
 - **validated**: how often the output was compared with a reference and was right: before anything was timed and after
   each round. **validated pairs**: rounds after which both outputs were right. What failed, or was not validated, has
-  no figure.
+  no figure; only a ceiling, whose output nobody reads, is not validated and is part of no ratio.
 - **GFLOP**, **MB** (10^6 bytes): the work of one run; multiply and add count as two; each operand is read, each
   result written, once.
 - **share of the ceiling**: bound time / device time. The bound time is the larger of GFLOP / the compute ceiling's
@@ -230,9 +235,8 @@ std::string aligned(const std::vector<Row>& rows, size_t left_columns) {
 
 std::string pair_text(const Case& c, const Pair& pair) {
   const Verdict v = verdict(c, pair);
-  const char* name = verdict_names[static_cast<int>(v.kind)];
-  if (v.kind == Verdict::Kind::none) return fmt::format("{} over {}: {}", pair.candidate, pair.base, name);
-  return fmt::format("{} over {}: {} {}", pair.candidate, pair.base, ratio_text(v.ratio), name);
+  const std::string ratio = v.kind == Verdict::Kind::none ? "" : ratio_text(v.ratio) + " ";
+  return fmt::format("{} over {}: {}{}", pair.candidate, pair.base, ratio, verdict_text(v));
 }
 
 }  // namespace
@@ -311,8 +315,7 @@ std::string markdown(const Results& results) {
       for (const Pair& pair : c.pairs) {
         const Verdict v = verdict(c, pair);
         const bool none = v.kind == Verdict::Kind::none;
-        ratios += markdown_row({label, pair.base, pair.candidate, none ? "" : ratio_text(v.ratio),
-                                verdict_names[static_cast<int>(v.kind)],
+        ratios += markdown_row({label, pair.base, pair.candidate, none ? "" : ratio_text(v.ratio), verdict_text(v),
                                 none ? "" : std::to_string(validated_pairs(c, pair))});
       }
     }

@@ -47,7 +47,7 @@ TEST(Bench, ComparesEntriesThatSleep) {
   }
 }
 
-// Forth and back in turn; every visit between its before and its after; as many runs as were asked for.
+// Forth and back in turn; the last batch of a round between its before and its after; as many runs as were asked for.
 TEST(Bench, VisitsInOrder) {
   std::vector<std::string> seen;
   BenchOptions options = short_rounds(false, 4, 3);
@@ -56,16 +56,36 @@ TEST(Bench, VisitsInOrder) {
   int calls = 0;
   const auto entry = [&](const std::string& name) {
     return BenchEntry{.name = name,
-                      .run = [&](cudaStream_t s) { ++calls, sleeper(300)(s); },
+                      .run = [&, name](cudaStream_t s) {
+                        ++calls, sleeper(300)(s);
+                        if (seen.back() != "run " + name) seen.push_back("run " + name);
+                      },
                       .before = [&, name] { seen.push_back("poison " + name); },
                       .after = [&, name] { seen.push_back("judge " + name); }};
   };
   const auto timings = Bench(options).compare({entry("a"), entry("b")});
-  std::vector<std::string> expected = {"a-1", "poison a", "b-1", "poison b"};
-  for (const std::string visit : {"a0", "b0", "b1", "a1", "a2", "b2", "b3", "a3"})
-    for (const std::string& word : {visit, "poison " + visit.substr(0, 1), "judge " + visit.substr(0, 1)}) expected.push_back(word);
+  std::vector<std::string> expected;
+  for (const std::string name : {"a", "b"})
+    for (const std::string& word : {name + "-1", "poison " + name, "run " + name}) expected.push_back(word);
+  for (int round = 0; round < 4; ++round) {
+    const std::vector<std::string> order = round % 2 ? std::vector<std::string>{"b", "a"} : std::vector<std::string>{"a", "b"};
+    for (const std::string& name : order)
+      for (const std::string& word : {name + std::to_string(round), "run " + name}) expected.push_back(word);
+    for (const std::string& name : order) expected.push_back("run " + name);
+    for (const std::string& name : order)
+      for (const std::string& word : {"poison " + name, "run " + name, "judge " + name}) expected.push_back(word);
+  }
   EXPECT_EQ(seen, expected);
   EXPECT_GE(calls, 4 * 3 * (timings[0].runs_per_batch + timings[1].runs_per_batch));
+}
+
+// What is brief has one batch a round.
+TEST(Bench, BriefEntriesHaveOneBatch) {
+  int judged = 0;
+  const auto timings = Bench(short_rounds(false, 2, 3)).compare(
+      {{"long", sleeper(200)}, {.name = "brief", .run = sleeper(200), .brief = true, .after = [&] { ++judged; }}});
+  EXPECT_EQ(timings[1].round_us.size(), 2u);
+  EXPECT_EQ(judged, 2);
 }
 
 // A failure, of a run or of a verdict, early or late, takes all the figures of its entry and none of the others'.

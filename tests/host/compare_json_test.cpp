@@ -113,8 +113,10 @@ TEST(CompareJson, ACaseIsAFewLines) {
   EXPECT_EQ(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), expected);
   EXPECT_NE(
       text.find(
-          "\n    {\"base\":\"cublas\",\"candidate\":\"mma\",\"validated_pairs\":4,\"verdict\":\"faster\",\"ratio\":2.0,"
-          "\"low\":1.9,\"high\":2.1}],\n   \"counts\": {\"validated_pairs\":4,\"validations\":25,\"failures\":0}},\n"),
+          "\n    "
+          "{\"base\":\"cublas\",\"candidate\":\"mma\",\"validated_pairs\":4,\"verdict\":\"faster\",\"ratio_of\":"
+          "\"times\",\"ratio\":2.0,"
+          "\"low\":1.9,\"high\":2.1}],\n   \"counts\": {\"validated_pairs\":4,\"validations\":15,\"failures\":0}},\n"),
       std::string::npos);
   EXPECT_NE(text.find("\"us\":20.0,\"wall_us\":21.0}"), std::string::npos);
 }
@@ -245,6 +247,8 @@ TEST(CompareJsonRefuses, EveryDerivedFigureThatDoesNotFollow) {
       json[place] = std::nextafter(json[place].get<double>(), 1e9);
     } else if (field == "validated_pairs" || field == "validations" || field == "failures") {
       json[place] = json[place].get<int>() + 1;
+    } else if (field == "ratio_of") {
+      json[place] = "rates";
     } else if (field == "verdict") {
       json[place] = json[place] == "faster" ? "even" : "faster";
     } else {
@@ -276,6 +280,9 @@ TEST(CompareJsonRefuses, FiguresThatNobodyMayHave) {
             kCase + "samples[1].failure is \"wrong\", and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.failure = "wrong", s.round_us.clear(); }),
             kCase + "samples[1].failure is \"wrong\", and yet there are figures");
+  EXPECT_EQ(refused_case([](Case& c) { c.samples[3].validated = 0; }), "taken");  // a ceiling
+  EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].base = "copy"; }),
+            kCase + "pairs[0].base is \"copy\", a ceiling, which is part of no ratio");
   EXPECT_EQ(at_mma([](Sample& s) { s.validated = 0; }), kCase + "samples[1].validated is 0, and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.round_us.clear(), s.round_wall_us.clear(); }),
             kCase + "samples[1] has neither figures nor a failure that says why");

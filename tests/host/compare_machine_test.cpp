@@ -100,7 +100,7 @@ TEST_F(CompareMachine, Hashes) {
   EXPECT_EQ(hashes_of({folder / "abc"}),
             (Settings{{"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}}));
   EXPECT_THROW((void)sha256_of(folder / "none"), std::runtime_error);
-  EXPECT_EQ(this_program().filename(), "compare_machine_test");
+  EXPECT_TRUE(fs::equivalent(this_program(), testing::internal::GetArgvs()[0]));
 }
 TEST(CompareDate, IsIso8601) {
   EXPECT_TRUE(std::regex_match(utc_now(), std::regex("20\\d\\d-[01]\\d-[0-3]\\dT[0-2]\\d:[0-5]\\d:[0-6]\\dZ")));
@@ -155,7 +155,7 @@ TEST_F(CompareProc, EveryBuildTool) {
   }
 }
 TEST_F(CompareProc, OddNamesAndEndedProcesses) {
-  process(50, "a) R 1 (ninja", 1);  // a name may hold all that
+  process(50, "ninja) R 1 (a", 1);  // a name may hold all that
   process(51, "cc1plus", 1, 'Z');   // ended, not yet collected
   process(52, "x", 1);
   write("53/stat", "");

@@ -98,8 +98,7 @@ TEST(CompareReplayPlan, WhatWasNeverRealisedIsNotChosenAfresh) {
             "1.5 where "
             "2.5 | 2.6 was expected)");
   EXPECT_EQ(plan.notes[1], "gemm 65x97x73 nn bf16, L2 warm, pad: not repeated, as mma is not");
-  Sample& ceiling = ref.cases[0].value.samples[3];
-  ceiling.requested.clear(), ceiling.realised.clear();  // nothing to set, and a figure: repeated
+  ASSERT_TRUE(ref.cases[0].value.find("multiply-adds")->realised.empty());  // nothing to set, and a figure: repeated
   EXPECT_NE(plan_replay(ref, "ref.json").cases[0].now.find("multiply-adds"), nullptr);
   for (auto& [run, c] : ref.cases)
     for (Sample& s : c.samples) s = failed(s.name, s.role, "no"), s.realised.clear();
@@ -174,6 +173,8 @@ TEST(CompareReplayPlan, TwoFilesThatDoNotMatch) {
   EXPECT_EQ(refused(sample_results(), "nobody", sample_results()),
             "nothing to repeat: gemm 511x512x513 nn bf16, L2 warm: not repeated: ref.json has no sample nobody with "
             "realised settings there");
+  EXPECT_EQ(refused(sample_results(), "copy", sample_results()),
+            "ref.json: copy of gemm 511x512x513 nn bf16, L2 warm is a ceiling, which is part of no ratio");
   Results peers = sample_results();
   for (auto& [run, c] : peers.cases) c.samples.resize(1), c.pairs.clear();
   EXPECT_EQ(refused(peers, "", sample_results()),
@@ -198,6 +199,36 @@ TEST(CompareReplaySource, FileAndSample) {
   EXPECT_EQ(source(file.string() + ":mma"), (std::pair<std::string, std::string>{file.string(), "mma"}));
   std::filesystem::remove(file);
   EXPECT_EQ(refusal_of([&] { (void)source("ref.json:"); }), "ref.json:: the colon is followed by no sample's name");
+}
+
+// What a suite brings back under its own names' roles, or not at all, can be written all the same.
+TEST(CompareReplayPlan, WhatWasMeasuredIsHeldToIt) {
+  const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, sample_results(), {"cand.json", ""});
+  Results now = run_again(plan);
+  Case& c = now.cases[0].value;
+  const Case as_it_should_be = c;
+  for (Sample& s : c.samples) s.prepares = s.role == Role::preparation ? "mma" : "";
+  c.samples[3].role = Role::policy, c.samples[3].prepares = "";
+  c.pairs = {{"cublas", "mma"}};
+  EXPECT_NE(refusal_of([&] { (void)to_json(now); }), "taken");
+  hold_to_plan(c, plan.cases[0].now);
+  EXPECT_EQ(c, as_it_should_be);
+  c.samples.erase(c.samples.begin() + 2);
+  c.samples.push_back(failed("extra", Role::ceiling, "no"));
+  c.samples.push_back(sample("another", Role::peer, {1, 2, 3, 4}));
+  hold_to_plan(c, plan.cases[0].now);
+  EXPECT_EQ(c.find("candidate: mma")->failure, "no");
+  EXPECT_EQ(c.find("extra"), nullptr);
+  EXPECT_NE(c.find("another"), nullptr);
+  EXPECT_EQ(refusal_of([&] { (void)to_json(now); }), "taken");
+  c.samples = {failed("the case", Role::policy, "out of memory")};
+  c.pairs.clear();
+  hold_to_plan(c, plan.cases[0].now);
+  EXPECT_EQ(c.samples.size(), as_it_should_be.samples.size());
+  for (const Sample& s : c.samples) EXPECT_EQ(s.failure, "out of memory") << s.name;
+  EXPECT_EQ(c.pairs, as_it_should_be.pairs);
+  EXPECT_EQ(refusal_of([&] { (void)to_json(now); }), "taken");
+  EXPECT_EQ(compare_replay(plan, now).exit_code(), 1);
 }
 
 // ---- differences ----

@@ -122,12 +122,12 @@ TEST(Verdict, NoFigureNoVerdict) {
   k.samples[0].validated = 4;
   EXPECT_EQ(c::validated_pairs(k, k.pairs[0]), 3);
   EXPECT_EQ(c::counts(k).validated_pairs, 3);
-  EXPECT_EQ(c::counts(k).validations, 24);
+  EXPECT_EQ(c::counts(k).validations, 14);
   EXPECT_EQ(c::counts(k).failures, 0);
   k.samples[1] = c::failed("mma", c::Role::policy, "wrong");
   EXPECT_EQ(c::verdict(k, k.pairs[0]).kind, Kind::none);
   EXPECT_EQ(c::validated_pairs(k, k.pairs[0]), 0);
-  EXPECT_EQ(c::counts(k).validations, 19);
+  EXPECT_EQ(c::counts(k).validations, 9);
   EXPECT_EQ(c::counts(k).failures, 1);
 }
 
