@@ -78,7 +78,8 @@ inline GemmRepack gemm_repack_plan(const GemmArguments& g) {
   const auto element = static_cast<int64_t>(element_bytes(g.type));
   const auto round_up = [](int64_t value, int64_t to) { return (value + to - 1) / to * to; };
   // `turn`: a copy is stored in the other order. `extent`: m or n.
-  const auto plan = [&](RepackOperand& o, size_t& bytes, const void* data, int64_t extent, bool by_extent, int64_t ld, int64_t stride) {
+  const auto plan = [&](RepackOperand& o, size_t& bytes, const void* data, int64_t extent, bool by_extent, int64_t ld,
+                        int64_t stride) {
     const bool turn = is_f32 && !by_extent;
     if (turn == false && vectors_aligned(data, ld, g.batch, stride, g.type)) return false;
     o.source = data;
@@ -113,8 +114,13 @@ inline bool gemm_repack_pays(const GemmArguments& g) {
   const double products = m * n * k * batch;
   if (g.type != ElementType::f32) return products >= 0x1p25 || k >= 512;
   const GemmRepack r = gemm_repack_plan(g);
-  const double gain = (!r.a ? 0 : g.trans_a ? 0.06 : 0.11) + (!r.b ? 0 : g.trans_b ? 0.08 : 0.06);
-  return products * gain > static_cast<double>(r.bytes() / sizeof(float)) * 76 + 0x1p27;
+  const auto gain = [&](bool copied, bool by_extent, const void* data, int64_t ld, int64_t stride) {
+    if (!copied) return 0.0;
+    const bool aligned = vectors_aligned(data, ld, g.batch, stride, g.type);
+    return by_extent ? 0.12 : aligned ? 0.07 : 0.14;
+  };
+  const double both = gain(r.a, g.trans_a, g.a, g.lda, g.batch_a) + gain(r.b, !g.trans_b, g.b, g.ldb, g.batch_b);
+  return products * both > static_cast<double>(r.bytes() / sizeof(float)) * 80 + 0x1p25;
 }
 
 // The problem with its copied operands in `workspace`, and what copies them there.
@@ -133,8 +139,10 @@ inline GemmArguments gemm_packed(const GemmArguments& g, const GemmRepack& r, vo
   if (g.type == ElementType::f32) packed.trans_a = packed.trans_a || r.a, packed.trans_b = packed.trans_b && !r.b;
   return packed;
 }
-// run(workspace) with the caller's memory for `bytes`, or with memory of its own; `none`: there was none, and nothing was run.
-template <class Run> Status gemm_with_workspace(const GemmArguments& g, size_t bytes, cudaStream_t stream, bool& none, Run run) {
+// run(workspace) with the caller's memory for `bytes`, or with memory of its own; `none`: there was none, and nothing was
+// run.
+template <class Run>
+Status gemm_with_workspace(const GemmArguments& g, size_t bytes, cudaStream_t stream, bool& none, Run run) {
   none = false;
   if (g.workspace != nullptr) return run(g.workspace);
   void* workspace = nullptr;
@@ -256,7 +264,7 @@ using GemmSimtTile128x128 = GemmSimtTile<2, 2, 1, 4, 2, 16, 3, 2>;
 using GemmSimtTile128x64 = GemmSimtTile<2, 1, 4, 4, 2, 32, 3, 1>;
 using GemmSimtTile64x128 = GemmSimtTile<1, 2, 4, 4, 2, 32, 3, 1>;
 using GemmSimtTile64x64 = GemmSimtTile<1, 1, 4, 4, 2, 32, 3, 2>;
-using GemmSimtTile32x32 = GemmSimtTile<1, 1, 4, 2, 1, 32, 6, 3>;
+using GemmSimtTile32x32 = GemmSimtTile<1, 1, 8, 2, 1, 32, 4, 2>;
 using GemmSimtTile16x32 = GemmSimtTile<1, 1, 4, 1, 1, 32, 6, 4>;
 
 template <class Tile, bool TransA, bool TransB> GemmSimtVariant gemm_simt_variant(double rate) {
@@ -302,11 +310,13 @@ inline Status gemm_simt_choose(const GemmArguments& g, int64_t k, const DeviceIn
          (forced->path != GemmPath::repack && forced->path != path &&
           (forced->path != GemmPath::bounded || g.bounds == GemmBounds::none))))
       continue;
-    // Of the busiest multiprocessor: the products of its tiles, and what a tile takes beside them, in products.
+    // Of the busiest multiprocessor: the products of its tiles, and what tiles that run at once take beside them, counted
+    // in products.
     const int64_t most = (gemm_tiles(g, v.tile_m, v.tile_n) + device.sms - 1) / device.sms;
+    const int64_t turns = (most + v.blocks_per_sm - 1) / v.blocks_per_sm;
     const auto steps = static_cast<double>((k + v.tile_k - 1) / v.tile_k * v.tile_k);
     const double products = static_cast<double>(v.tile_m) * v.tile_n * steps;
-    const double time = static_cast<double>(most) * (products / v.rate + 0x1p18);
+    const double time = static_cast<double>(most) * products / v.rate + static_cast<double>(turns) * 0x1p18;
     if (best == nullptr || time < best_time) best = &v, best_time = time;
   }
   if (best != nullptr) return {};
@@ -337,10 +347,14 @@ inline Status gemm_simt_launch_variant(const GemmSimtVariant& v, const GemmArgum
       g.batch_a, g.batch_b, g.batch_c, g.batch_d,
       k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
       g.beta, g.out, tested, order};
+  // Blocks that start beside those of the kernel ahead take whatever room is left. That must not give some multiprocessors
+  // more blocks than others: there is room for all, or for one on each, or all room is taken in any case. Behind its own
+  // copies the kernel starts when they are done: its blocks would take their room.
+  const bool evenly = 2 * order.tiles <= device.sms || v.blocks_per_sm == 1 || order.tiles >= resident;
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(order.tiles < resident ? order.tiles : resident)),
                              .block = dim3(static_cast<unsigned>(v.threads)),
                              .shared_bytes = v.shared_bytes,
-                             .programmatic = device.major >= 9 || kSimulatedBuild};
+                             .programmatic = (device.major >= 9 || kSimulatedBuild) && packed == nullptr && evenly};
   return launch(vectors ? v.vectors_kernel : v.kernel, shape, stream, parameters);
 }
 
@@ -359,7 +373,7 @@ inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceIn
       const GemmArguments packed = gemm_packed(g, r, workspace, operands, count);
       const GemmSimtVariant* variant = nullptr;
       if (Status s = gemm_simt_choose(packed, k, device, forced, variant); !s) return s;
-      if (Status s = repack({operands, count}, g.type, stream, true); !s) return s;
+      if (Status s = repack({operands, count}, g.type, stream); !s) return s;
       return gemm_simt_launch_variant(*variant, packed, k, &r, GemmPath::repack, device, stream, choice);
     });
     if (!none) return done;  // else the kernel reads the operands as they are

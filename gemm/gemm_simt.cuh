@@ -108,9 +108,11 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
   auto& shared = dynamic_shared<Storage>();
   const auto thread = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.x % 32);
   const auto warp = static_cast<int>(threadIdx.x / 32);  // unsigned: shifts and masks
-  const int patch = warp % (Tile::warps_m * Tile::warps_n), slice = warp / (Tile::warps_m * Tile::warps_n);
+  const int patch = warp % (Tile::warps_m * Tile::warps_n),
+            slice = Tile::slices == 1 ? 0 : warp / (Tile::warps_m * Tile::warps_n);
   const int patch_m = patch / Tile::warps_n * Tile::patch_m, patch_n = patch % Tile::warps_n * Tile::patch_n;
-  const auto lane_m = static_cast<int>(threadIdx.x % 32 / 8 * 4), lane_n = static_cast<int>(threadIdx.x % 8 * 4);  // the lane's place in 16 rows and in 32 columns
+  const auto lane_m = static_cast<int>(threadIdx.x % 32 / 8 * 4),
+             lane_n = static_cast<int>(threadIdx.x % 8 * 4);  // the lane's place in 16 rows and in 32 columns
 
   const int tiles_k = static_cast<int>((p.k + Tile::k - 1) / Tile::k);  // fits: gemm_arguments.cuh
 
@@ -145,7 +147,8 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
     }
 
     const int64_t rows_left = p.m - origin.row - patch_m;
-    const int rows = rows_left < Tile::patch_m ? static_cast<int>(rows_left) : Tile::patch_m;  // of the patch; 0 or less: none
+    const int rows =
+        rows_left < Tile::patch_m ? static_cast<int>(rows_left) : Tile::patch_m;  // of the patch; 0 or less: none
     float sum[kThreadM][kThreadN];
 #pragma unroll
     for (int i = 0; i < kThreadM; ++i) {
@@ -164,15 +167,25 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
       for (int v = 0; v < Tile::vectors_n; ++v)
         ptx::load_shared(b[buffer][v], from_b + static_cast<uint32_t>((step * Tile::slices * WalkB::pitch + v * 32) * 4));
     };
-    // Back and forth over the columns: each multiply-add shares an operand with the one before it.
+    // Back and forth over the rows: each multiply-add shares an operand with the one before it. Column by column, since a
+    // column's operand then stays for more of them than a row's would, and fewer wait for a bank of registers. Where rows
+    // may be outside, row by row: groups of them that are, are left out.
     const auto multiply = [&](auto tested, int buffer) {
+      const auto add = [&](int i, int j) {
+        sum[i][j] += std::bit_cast<float>(a[buffer][i / 4][i % 4]) * std::bit_cast<float>(b[buffer][j / 4][j % 4]);
+      };
+      if constexpr (decltype(tested)::value) {
 #pragma unroll
-      for (int i = 0; i < kThreadM; ++i) {
-        if (decltype(tested)::value && i / 4 * 16 >= rows) break;
+        for (int i = 0; i < kThreadM; ++i) {
+          if (i / 4 * 16 >= rows) break;
 #pragma unroll
-        for (int column = 0; column < kThreadN; ++column) {
-          const int j = i % 2 == 0 ? column : kThreadN - 1 - column;
-          sum[i][j] += std::bit_cast<float>(a[buffer][i / 4][i % 4]) * std::bit_cast<float>(b[buffer][j / 4][j % 4]);
+          for (int j = 0; j < kThreadN; ++j) add(i, i % 2 == 0 ? j : kThreadN - 1 - j);
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < kThreadN; ++j) {
+#pragma unroll
+          for (int i = 0; i < kThreadM; ++i) add(j % 2 == 0 ? i : kThreadM - 1 - i, j);
         }
       }
     };

@@ -60,7 +60,8 @@ GROUT_DEVICE void gemm_store_strip(const float* strip, const Parameters& p, int6
   const auto store_as = [&]<class To>(To* d) {
     d += batch * p.batch_d;
     const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + batch * p.batch_c;
-    constexpr int kMost = 16 / sizeof(To), kWide = Rows * Columns / 32 < kMost ? Rows * Columns / 32 : kMost;
+    constexpr int kShare = Rows * Columns / 32, kWhole = kShare & -kShare;  // a lane's, and the power of two in it
+    constexpr int kMost = 16 / sizeof(To), kWide = kWhole < kMost ? kWhole : kMost;
     const auto store_by = [&](auto wide, auto bounds) {
       detail::gemm_store_strip_as<To, wide, bounds, Rows, Columns, Pitch, Parts, PartStep>(strip, p, d, c, origin, lane);
     };
