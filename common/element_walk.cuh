@@ -15,7 +15,7 @@ enum class ElementEdge {
 
 // Walks in tiles of Extent x Depth, along Depth, over a source of which one axis is contiguous: the depth (DepthContiguous)
 // or the extent. In shared memory tiles lie as [Depth][pitch], contiguous along the extent. Threads are dealt to elements
-// so that a warp reads whole sectors and writes 32 different banks:
+// so that a warp reads whole sectors and writes 32 different banks (28, where the extent is less than 32):
 //
 //   contiguous along the extent     up to 32 lanes along it, in vectors of 1 element, or of 4 where all rows of the source
 //                                   are aligned to 16 bytes

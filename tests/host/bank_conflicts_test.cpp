@@ -229,8 +229,8 @@ template <class Walk, int Vector, int Threads> int worst_walk() {
 template <class Tile, bool TransA, bool TransB, bool Vectors> void expect_simt_without_conflicts() {
   using Storage = GemmSimtStorage<Tile, TransA, TransB, Vectors>;
   constexpr int kVectorA = TransA && Vectors ? 4 : 1, kVectorB = !TransB && Vectors ? 4 : 1;
-  // Rows of less than 32 elements: of two rows at once, four elements share banks.
-  EXPECT_EQ((worst_walk<typename Storage::WalkA, kVectorA, Tile::threads>()), TransA && !Vectors && Tile::m < 32 ? 2 : 1)
+  // Rows of less than 32 elements: of two rows at once, four elements of each share banks.
+  EXPECT_EQ((worst_walk<typename Storage::WalkA, kVectorA, Tile::threads>()), TransA && Tile::m < 32 ? 2 : 1)
       << Tile::m << "x" << Tile::n;
   EXPECT_EQ((worst_walk<typename Storage::WalkB, kVectorB, Tile::threads>()), 1) << Tile::m << "x" << Tile::n;
   for (int step = 0; step < Tile::k; ++step)
