@@ -62,25 +62,40 @@ template <class T> std::span<const GemmMmaVariant<T>> gemm_mma_variants(bool tra
                             : std::span(GemmVariants<T, false, false>::list));
 }
 
-// Which operands have to be copied before vectors can be read, and how: their copies lie one behind the other.
+// Which operands are copied before the kernel reads them, and how: their copies lie one behind the other. Operands of type
+// f32 are copied unless they are aligned and contiguous along m or n, and their copies are; others if they are misaligned.
 struct GemmRepack {
   bool a = false, b = false;
-  int64_t rows_a = 0, row_a = 0, rows_b = 0, row_b = 0;  // stored
-  int64_t batch_a = 0, batch_b = 0;                      // matrices to copy
+  RepackOperand operand_a = {}, operand_b = {};  // but for the copies' addresses
   size_t bytes_a = 0, bytes_b = 0;
   size_t bytes() const { return bytes_a + bytes_b; }
 };
+// Copies of f32 end with a whole tile, if that is not far: no copy in the kernel then needs a test.
+inline constexpr int64_t kGemmSimtPadding = 128;
+
 inline GemmRepack gemm_repack_plan(const GemmArguments& g) {
-  GemmRepack r;
-  r.a = !vectors_aligned(g.a, g.lda, g.batch, g.batch_a), r.b = !vectors_aligned(g.b, g.ldb, g.batch, g.batch_b);
-  r.rows_a = g.trans_a ? g.k : g.m, r.row_a = g.trans_a ? g.m : g.k;
-  r.rows_b = g.trans_b ? g.n : g.k, r.row_b = g.trans_b ? g.k : g.n;
-  r.batch_a = g.batch_a == 0 ? 1 : g.batch, r.batch_b = g.batch_b == 0 ? 1 : g.batch;
-  const auto bytes = [](int64_t rows, int64_t row, int64_t batch) {
-    return static_cast<size_t>(rows * repack_ld<bf16>(row) * batch) * sizeof(bf16);
+  const bool is_f32 = g.type == ElementType::f32;
+  const auto element = static_cast<int64_t>(element_bytes(g.type));
+  const auto round_up = [](int64_t value, int64_t to) { return (value + to - 1) / to * to; };
+  // `turn`: a copy is stored in the other order. `extent`: m or n.
+  const auto plan = [&](RepackOperand& o, size_t& bytes, const void* data, int64_t extent, bool by_extent, int64_t ld,
+                        int64_t stride) {
+    const bool turn = is_f32 && !by_extent;
+    if (turn == false && vectors_aligned(data, ld, g.batch, stride, g.type)) return false;
+    o.source = data;
+    o.rows = by_extent || turn ? g.k : extent, o.cols = by_extent || turn ? extent : g.k;
+    o.row_stride = turn ? 1 : ld, o.col_stride = turn ? ld : 1;
+    o.ld = round_up(o.cols, 16 / element);
+    const int64_t padded = round_up(o.cols, kGemmSimtPadding);
+    if (is_f32 && padded - o.cols <= o.cols / 8) o.ld = padded;
+    o.batch = stride == 0 ? 1 : g.batch;
+    o.source_batch_stride = stride, o.copy_batch_stride = o.rows * o.ld;
+    bytes = static_cast<size_t>(o.copy_batch_stride * o.batch * element);
+    return true;
   };
-  r.bytes_a = r.a ? bytes(r.rows_a, r.row_a, r.batch_a) : 0;
-  r.bytes_b = r.b ? bytes(r.rows_b, r.row_b, r.batch_b) : 0;
+  GemmRepack r;
+  r.a = plan(r.operand_a, r.bytes_a, g.a, g.m, g.trans_a, g.lda, g.batch_a);
+  r.b = plan(r.operand_b, r.bytes_b, g.b, g.n, !g.trans_b, g.ldb, g.batch_b);
   return r;
 }
 // Matrices that overlap one another may have copies longer than any memory, and than 64 bits count.
@@ -89,17 +104,62 @@ inline bool gemm_repack_fits(const GemmArguments& g) {
              static_cast<double>(g.batch) <
          0x1p50;
 }
-// Copies pay once the products, or the k-tiles that a block realigns one after the other, outweigh two more passes over the
-// operands and a launch each (gemm/NOTES.md).
+// Copies of 16-bit operands pay once the products, or the k-tiles that a block realigns one after the other, outweigh two
+// more passes over the operands and a launch each. Those of f32 operands, which the kernel reads in any case, pay once they
+// cost fewer products than the copies in the kernel, that get in the way of its loads (gemm/NOTES.md).
 inline bool gemm_repack_pays(const GemmArguments& g) {
   const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n), k = static_cast<double>(g.k),
              batch = static_cast<double>(g.batch);
-  return (m * n * k * batch >= 0x1p25 || k >= 512) && gemm_repack_fits(g);
+  if (!gemm_repack_fits(g)) return false;
+  const double products = m * n * k * batch;
+  if (g.type != ElementType::f32) return products >= 0x1p25 || k >= 512;
+  const GemmRepack r = gemm_repack_plan(g);
+  const auto gain = [&](bool copied, bool by_extent, const void* data, int64_t ld, int64_t stride) {
+    if (!copied) return 0.0;
+    const bool aligned = vectors_aligned(data, ld, g.batch, stride, g.type);
+    return by_extent ? 0.12 : aligned ? 0.07 : 0.14;
+  };
+  const double both = gain(r.a, g.trans_a, g.a, g.lda, g.batch_a) + gain(r.b, !g.trans_b, g.b, g.ldb, g.batch_b);
+  return products * both > static_cast<double>(r.bytes() / sizeof(float)) * 80 + 0x1p25;
+}
+
+// The problem with its copied operands in `workspace`, and what copies them there.
+inline GemmArguments gemm_packed(const GemmArguments& g, const GemmRepack& r, void* workspace, RepackOperand (&operands)[2],
+                                 size_t& count) {
+  GemmArguments packed = g;
+  auto* to = static_cast<unsigned char*>(workspace);
+  count = 0;
+  const auto copy = [&](const RepackOperand& o, size_t bytes, const void*& data, int64_t& ld, int64_t& stride) {
+    operands[count] = o, operands[count].copy = to, ++count;
+    data = to, ld = o.ld, stride = stride == 0 ? 0 : o.copy_batch_stride;
+    to += bytes;
+  };
+  if (r.a) copy(r.operand_a, r.bytes_a, packed.a, packed.lda, packed.batch_a);
+  if (r.b) copy(r.operand_b, r.bytes_b, packed.b, packed.ldb, packed.batch_b);
+  if (g.type == ElementType::f32) packed.trans_a = packed.trans_a || r.a, packed.trans_b = packed.trans_b && !r.b;
+  return packed;
+}
+// run(workspace) with the caller's memory for `bytes`, or with memory of its own; `none`: there was none, and nothing was
+// run.
+template <class Run>
+Status gemm_with_workspace(const GemmArguments& g, size_t bytes, cudaStream_t stream, bool& none, Run run) {
+  none = false;
+  if (g.workspace != nullptr) return run(g.workspace);
+  void* workspace = nullptr;
+  if (cudaMallocAsync(&workspace, bytes, stream) != cudaSuccess) {
+    (void)cudaGetLastError();
+    none = true;
+    return {};
+  }
+  const Status done = run(workspace);
+  const Status freed = runtime_status(cudaFreeAsync(workspace, stream), "cudaFreeAsync");
+  return done ? freed : done;
 }
 
 inline bool gemm_operands_aligned(const GemmArguments& g, int64_t k) {
   return k == 0 ||
-         (vectors_aligned(g.a, g.lda, g.batch, g.batch_a) && vectors_aligned(g.b, g.ldb, g.batch, g.batch_b));
+         (vectors_aligned(g.a, g.lda, g.batch, g.batch_a, g.type) &&
+          vectors_aligned(g.b, g.ldb, g.batch, g.batch_b, g.type));
 }
 
 // The variant that takes least time by a simple model, or the forced one; else a refusal.
@@ -163,32 +223,14 @@ Status gemm_mma_launch_variant(const GemmMmaVariant<T>& v, const GemmArguments& 
 
 // Copies misaligned operands to `workspace` and runs the kernel on the copies.
 template <class T>
-Status gemm_repacked(const GemmArguments& g, void* workspace, const DeviceInfo& device, cudaStream_t stream,
-                     GemmChoice& choice, const GemmChoice* forced) {
-  const GemmRepack r = gemm_repack_plan(g);
-  GemmArguments packed = g;
-  auto* to = static_cast<T*>(workspace);
+Status gemm_mma_repacked(const GemmArguments& g, const GemmRepack& r, void* workspace, const DeviceInfo& device,
+                         cudaStream_t stream, GemmChoice& choice, const GemmChoice* forced) {
   RepackOperand operands[2];
-  size_t count = 0;
-  const auto copy = [&](const void*& data, int64_t& ld, int64_t& stride, int64_t rows, int64_t row, int64_t batch) {
-    const int64_t pitch = repack_ld<T>(row), matrix = rows * pitch;
-    operands[count++] = RepackOperand{.source = data,
-                                      .rows = rows,
-                                      .cols = row,
-                                      .row_stride = ld,
-                                      .copy = to,
-                                      .ld = pitch,
-                                      .batch = batch,
-                                      .source_batch_stride = stride,
-                                      .copy_batch_stride = matrix};
-    data = to, ld = pitch, stride = stride == 0 ? 0 : matrix;
-    to += matrix * batch;
-  };
-  if (r.a) copy(packed.a, packed.lda, packed.batch_a, r.rows_a, r.row_a, r.batch_a);
-  if (r.b) copy(packed.b, packed.ldb, packed.batch_b, r.rows_b, r.row_b, r.batch_b);
+  size_t count;
+  const GemmArguments packed = gemm_packed(g, r, workspace, operands, count);
   const GemmMmaVariant<T>* variant = nullptr;
   if (Status s = gemm_mma_choose<T>(packed, g.k, device, forced, variant); !s) return s;
-  if (Status s = repack({operands, count}, element_type<T>, stream); !s) return s;
+  if (Status s = repack({operands, count}, g.type, stream); !s) return s;
   if (Status s = gemm_mma_launch_variant<T>(*variant, packed, g.k, device, stream, choice); !s) return s;
   choice.path = GemmPath::repack;
   choice.reason = "A or B has a base or pitch that is not a multiple of 16 bytes, and is copied first";
@@ -202,14 +244,12 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
   const bool force_repack = forced != nullptr && forced->path == GemmPath::repack;
   if (force_repack && !can_repack) return cannot_force(*forced, "A and B are aligned, or too large, or bounds=false");
   if (can_repack && (forced != nullptr ? force_repack : gemm_repack_pays(g))) {
-    if (g.workspace != nullptr) return gemm_repacked<T>(g, g.workspace, device, stream, choice, forced);
-    void* workspace = nullptr;
-    if (cudaMallocAsync(&workspace, gemm_repack_plan(g).bytes(), stream) == cudaSuccess) {
-      const Status done = gemm_repacked<T>(g, workspace, device, stream, choice, forced);
-      const Status freed = runtime_status(cudaFreeAsync(workspace, stream), "cudaFreeAsync");
-      return done ? freed : done;
-    }
-    (void)cudaGetLastError();  // no memory: realign in the kernel
+    const GemmRepack r = gemm_repack_plan(g);
+    bool none;
+    const Status done = gemm_with_workspace(g, r.bytes(), stream, none, [&](void* workspace) {
+      return gemm_mma_repacked<T>(g, r, workspace, device, stream, choice, forced);
+    });
+    if (!none) return done;  // else realign in the kernel
     if (force_repack) return cannot_force(*forced, "there is no device memory for copies of A and B");
   }
   const GemmMmaVariant<T>* variant = nullptr;
@@ -220,12 +260,12 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
 // ---- the simt kernel ----
 
 // Sums fill the registers of the large tiles; the small ones are for small problems, whose k steps are dealt to all warps.
-using GemmSimtTile256x128 = GemmSimtTile<4, 2, 1, 4, 2, 16, 4, 1>;
-using GemmSimtTile128x128 = GemmSimtTile<2, 2, 2, 4, 2, 32, 3, 1>;
+using GemmSimtTile128x128 = GemmSimtTile<2, 2, 1, 4, 2, 16, 3, 2>;
 using GemmSimtTile128x64 = GemmSimtTile<2, 1, 4, 4, 2, 32, 3, 1>;
-using GemmSimtTile64x64 = GemmSimtTile<1, 1, 8, 4, 2, 32, 4, 1>;
-using GemmSimtTile64x32 = GemmSimtTile<1, 1, 8, 4, 1, 32, 4, 2>;
+using GemmSimtTile64x128 = GemmSimtTile<1, 2, 4, 4, 2, 32, 3, 1>;
+using GemmSimtTile64x64 = GemmSimtTile<1, 1, 4, 4, 2, 32, 3, 2>;
 using GemmSimtTile32x32 = GemmSimtTile<1, 1, 8, 2, 1, 32, 4, 2>;
+using GemmSimtTile16x32 = GemmSimtTile<1, 1, 4, 1, 1, 32, 6, 4>;
 
 template <class Tile, bool TransA, bool TransB> GemmSimtVariant gemm_simt_variant(double rate) {
   constexpr bool kVectors = TransA || !TransB;  // else both are contiguous along k
@@ -234,14 +274,13 @@ template <class Tile, bool TransA, bool TransB> GemmSimtVariant gemm_simt_varian
           &gemm_simt_kernel<Tile, TransA, TransB, false>, &gemm_simt_kernel<Tile, TransA, TransB, kVectors>};
 }
 template <bool TransA, bool TransB> struct GemmSimtVariants {
-  static inline const std::array<GemmSimtVariant, 7> list = {{
-      gemm_simt_variant<GemmSimtTile256x128, TransA, TransB>(1.0),
-      gemm_simt_variant<GemmSimtTile<2, 2, 1, 4, 2, 16, 3, 2>, TransA, TransB>(0.9),
-      gemm_simt_variant<GemmSimtTile128x128, TransA, TransB>(0.97),
+  static inline const std::array<GemmSimtVariant, 6> list = {{
+      gemm_simt_variant<GemmSimtTile128x128, TransA, TransB>(1.0),
       gemm_simt_variant<GemmSimtTile128x64, TransA, TransB>(0.94),
+      gemm_simt_variant<GemmSimtTile64x128, TransA, TransB>(0.95),
       gemm_simt_variant<GemmSimtTile64x64, TransA, TransB>(0.88),
-      gemm_simt_variant<GemmSimtTile64x32, TransA, TransB>(0.7),
-      gemm_simt_variant<GemmSimtTile32x32, TransA, TransB>(0.55),
+      gemm_simt_variant<GemmSimtTile32x32, TransA, TransB>(0.6),
+      gemm_simt_variant<GemmSimtTile16x32, TransA, TransB>(0.4),
   }};
 };
 // A template, so that its kernels can be compiled elsewhere.
@@ -252,65 +291,105 @@ inline std::span<const GemmSimtVariant> gemm_simt_variants(bool trans_a, bool tr
   return trans_a ? gemm_simt_variants<true>(trans_b) : gemm_simt_variants<false>(trans_b);
 }
 
-inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
-                               GemmChoice& choice, const GemmChoice* forced) {
-  const auto full_tiles = [&](const GemmSimtVariant& v) {
-    return g.m % v.tile_m == 0 && g.n % v.tile_n == 0 && k % v.tile_k == 0;
-  };
-  const auto path_of = [&](const GemmSimtVariant& v) {
-    return full_tiles(v) && g.bounds != GemmBounds::checked ? GemmPath::aligned : GemmPath::bounded;
-  };
-  const GemmSimtVariant* best = nullptr;
+inline GemmPath gemm_simt_path(const GemmArguments& g, int64_t k, const GemmSimtVariant& v) {
+  const bool full_tiles = g.m % v.tile_m == 0 && g.n % v.tile_n == 0 && k % v.tile_k == 0;
+  return full_tiles && g.bounds != GemmBounds::checked ? GemmPath::aligned : GemmPath::bounded;
+}
+// The variant that takes least time by a simple model, or the forced one; else a refusal.
+inline Status gemm_simt_choose(const GemmArguments& g, int64_t k, const DeviceInfo& device, const GemmChoice* forced,
+                               const GemmSimtVariant*& best) {
+  best = nullptr;
   double best_time = 0;
   for (const GemmSimtVariant& v : gemm_simt_variants(g.trans_a, g.trans_b)) {
     if (v.shared_bytes > device.shared_per_block) continue;
-    if (g.bounds == GemmBounds::none && path_of(v) != GemmPath::aligned) continue;
+    const GemmPath path = gemm_simt_path(g, k, v);
+    if (g.bounds == GemmBounds::none && path != GemmPath::aligned) continue;
     // Full tiles may be forced to the bounded path.
     if (forced != nullptr &&
         (!same_tile(*forced, v.tile_m, v.tile_n, v.tile_k) ||
-         (forced->path != path_of(v) && (forced->path != GemmPath::bounded || g.bounds == GemmBounds::none))))
+         (forced->path != GemmPath::repack && forced->path != path &&
+          (forced->path != GemmPath::bounded || g.bounds == GemmBounds::none))))
       continue;
-    // Of the busiest multiprocessor: the products of its tiles, and what a tile takes beside them, in products.
+    // Of the busiest multiprocessor: the products of its tiles, and what tiles that run at once take beside them, counted
+    // in products.
     const int64_t most = (gemm_tiles(g, v.tile_m, v.tile_n) + device.sms - 1) / device.sms;
+    const int64_t turns = (most + v.blocks_per_sm - 1) / v.blocks_per_sm;
     const auto steps = static_cast<double>((k + v.tile_k - 1) / v.tile_k * v.tile_k);
     const double products = static_cast<double>(v.tile_m) * v.tile_n * steps;
-    const double time = static_cast<double>(most) * (products / v.rate + 0x1p18);
+    const double time = static_cast<double>(most) * products / v.rate + static_cast<double>(turns) * 0x1p18;
     if (best == nullptr || time < best_time) best = &v, best_time = time;
   }
-  if (best == nullptr) {
-    if (forced != nullptr)
-      return cannot_force(*forced, "extents, bounds or the device need another path, or there is no such tile");
-    if (g.bounds != GemmBounds::none)
-      return unsupported("no GEMM tile fits the " + text(static_cast<int64_t>(device.shared_per_block)) +
-                         " bytes of shared memory that a block of this device may use");
-    return invalid("bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
-                   " are not multiples of 32, 32 and 32, the smallest tile; bounds=auto takes them");
-  }
-  const GemmPath path = forced != nullptr ? forced->path : path_of(*best);
-  const int64_t tiles = gemm_tiles(g, best->tile_m, best->tile_n), resident = int64_t{device.sms} * best->blocks_per_sm;
-  choice = {"simt", path, best->tile_m, best->tile_n, best->tile_k, best->threads, best->shared_bytes, tiles, resident,
-            path == GemmPath::aligned ? "full tiles; fp32 needs no alignment"
-                                      : "ragged extents or bounds=true; fp32 needs no alignment"};
-  const auto aligned = [&](const void* base, int64_t ld, int64_t stride) {
-    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && ld % 4 == 0 && (g.batch == 1 || stride % 4 == 0);
-  };
-  const bool vectors = k > 0 && (!g.trans_a || aligned(g.a, g.lda, g.batch_a)) &&  // else there is nothing to load
-                       (g.trans_b || aligned(g.b, g.ldb, g.batch_b));
+  if (best != nullptr) return {};
+  if (forced != nullptr)
+    return cannot_force(*forced, "extents, bounds or the device need another path, or there is no such tile");
+  if (g.bounds != GemmBounds::none)
+    return unsupported("no GEMM tile fits the " + text(static_cast<int64_t>(device.shared_per_block)) +
+                       " bytes of shared memory that a block of this device may use");
+  return invalid("bounds=false needs full tiles: M=" + text(g.m) + " N=" + text(g.n) + " K=" + text(k) +
+                 " are not multiples of 32, 32 and 32, the smallest tile; bounds=auto takes them");
+}
+
+// `packed`: operands that were copied first, with the padding of their copies; else null.
+inline Status gemm_simt_launch_variant(const GemmSimtVariant& v, const GemmArguments& g, int64_t k, const GemmRepack* packed,
+                                       GemmPath path, const DeviceInfo& device, cudaStream_t stream, GemmChoice& choice) {
+  const GemmTileOrder order(g.m, g.n, g.batch, v.tile_m, v.tile_n);
+  const int64_t resident = int64_t{device.sms} * v.blocks_per_sm;
+  choice = {"simt", path, v.tile_m, v.tile_n, v.tile_k, v.threads, v.shared_bytes, order.tiles, resident,
+            path == GemmPath::aligned   ? "full tiles; fp32 needs no alignment"
+            : path == GemmPath::bounded ? "ragged extents or bounds=true; fp32 needs no alignment"
+                                        : "A or B is contiguous along k or misaligned, and is copied first"};
+  const bool vectors = k > 0 && (!g.trans_a || vectors_aligned(g.a, g.lda, g.batch, g.batch_a, g.type)) &&
+                       (g.trans_b || vectors_aligned(g.b, g.ldb, g.batch, g.batch_b, g.type));
+  const bool tested = path == GemmPath::bounded && gemm_simt_path(g, k, v) == GemmPath::aligned;
   const GemmSimtParameters parameters = {
       static_cast<const float*>(g.a), static_cast<const float*>(g.b), g.c, g.d, g.m, g.n, k, g.lda, g.ldb, g.ldc,
-      g.batch, g.batch_a, g.batch_b, g.batch_c, g.batch_d,
+      packed != nullptr && packed->a ? g.lda : g.m, packed != nullptr && packed->b ? g.ldb : g.n,
+      g.batch_a, g.batch_b, g.batch_c, g.batch_d,
       k == 0 ? 0.f : g.alpha,  // no product: 0, even of infinity
-      g.beta, g.out, path == GemmPath::bounded && full_tiles(*best)};
-  return launch(vectors ? best->vectors_kernel : best->kernel,
-                dim3(static_cast<unsigned>(tiles < resident ? tiles : resident)),
-                dim3(static_cast<unsigned>(best->threads)), best->shared_bytes, stream, parameters);
+      g.beta, g.out, tested, order};
+  // Blocks that start beside those of the kernel ahead take whatever room is left. That must not give some multiprocessors
+  // more blocks than others: there is room for all, or for one on each, or all room is taken in any case. Behind its own
+  // copies the kernel starts when they are done: its blocks would take their room.
+  const bool evenly = 2 * order.tiles <= device.sms || v.blocks_per_sm == 1 || order.tiles >= resident;
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(order.tiles < resident ? order.tiles : resident)),
+                             .block = dim3(static_cast<unsigned>(v.threads)),
+                             .shared_bytes = v.shared_bytes,
+                             .programmatic = (device.major >= 9 || kSimulatedBuild) && packed == nullptr && evenly};
+  return launch(vectors ? v.vectors_kernel : v.kernel, shape, stream, parameters);
+}
+
+inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceInfo& device, cudaStream_t stream,
+                               GemmChoice& choice, const GemmChoice* forced) {
+  const bool force_repack = forced != nullptr && forced->path == GemmPath::repack;
+  const bool can_repack = k > 0 && g.bounds != GemmBounds::none && gemm_repack_fits(g) && gemm_repack_plan(g).bytes() > 0;
+  if (force_repack && !can_repack)
+    return cannot_force(*forced, "A and B are aligned and contiguous along M and N, or too large, or bounds=false");
+  if (can_repack && (forced != nullptr ? force_repack : gemm_repack_pays(g))) {
+    const GemmRepack r = gemm_repack_plan(g);
+    bool none;
+    const Status done = gemm_with_workspace(g, r.bytes(), stream, none, [&](void* workspace) -> Status {
+      RepackOperand operands[2];
+      size_t count;
+      const GemmArguments packed = gemm_packed(g, r, workspace, operands, count);
+      const GemmSimtVariant* variant = nullptr;
+      if (Status s = gemm_simt_choose(packed, k, device, forced, variant); !s) return s;
+      if (Status s = repack({operands, count}, g.type, stream); !s) return s;
+      return gemm_simt_launch_variant(*variant, packed, k, &r, GemmPath::repack, device, stream, choice);
+    });
+    if (!none) return done;  // else the kernel reads the operands as they are
+    if (force_repack) return cannot_force(*forced, "there is no device memory for copies of A and B");
+  }
+  const GemmSimtVariant* variant = nullptr;
+  if (Status s = gemm_simt_choose(g, k, device, forced, variant); !s) return s;
+  const GemmPath path = forced != nullptr ? forced->path : gemm_simt_path(g, k, *variant);
+  return gemm_simt_launch_variant(*variant, g, k, nullptr, path, device, stream, choice);
 }
 }  // namespace detail
 
 // Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying. Which are
 // misaligned depends on their addresses: set those first.
 inline size_t gemm_workspace_bytes(const GemmArguments& g) {
-  if (!gemm_check_extents(g) || g.type == ElementType::f32 || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none ||
+  if (!gemm_check_extents(g) || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none ||
       !detail::gemm_repack_pays(g))
     return 0;
   return detail::gemm_repack_plan(g).bytes();

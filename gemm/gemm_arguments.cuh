@@ -34,7 +34,7 @@ struct GemmArguments {
   int64_t batch_a = 0, batch_b = 0, batch_c = 0, batch_d = 0;  // elements between matrices; 0 repeats one
   GemmBounds bounds = GemmBounds::automatic;
   GemmKernel kernel = GemmKernel::automatic;
-  // Memory for copies of misaligned operands: at least gemm_workspace_bytes, 16-byte aligned, apart from all operands, free
+  // Memory for copies of operands that are misaligned, or of type f32 and contiguous along k: at least gemm_workspace_bytes, 16-byte aligned, apart from all operands, free
   // until the stream is done. Null: allocated and freed in stream order, or done without (path realign) where there is none.
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
@@ -125,8 +125,9 @@ inline Status check_pointer(const char* name, const void* pointer, ElementType t
   return {};
 }
 
-inline bool vectors_aligned(const void* pointer, int64_t ld, int64_t batch, int64_t batch_stride) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 && ld % 8 == 0 && (batch == 1 || batch_stride % 8 == 0);
+inline bool vectors_aligned(const void* pointer, int64_t ld, int64_t batch, int64_t batch_stride, ElementType type) {
+  const auto vector = static_cast<int64_t>(16 / element_bytes(type));
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0 && ld % vector == 0 && (batch == 1 || batch_stride % vector == 0);
 }
 
 }  // namespace detail

@@ -8,8 +8,8 @@
 //
 // CONTRACT
 // shapes        D[M, N] = alpha * A[M, K] * B[K, N] + beta * C[M, N], any extents, batched; checked by gemm_arguments.cuh.
-// participants  WarpsM x WarpsN warps share a tile of D, and Slices such groups share its k steps: group s takes steps
-//               s * K / Slices to (s + 1) * K / Slices of every k-tile. All copy, all multiply. Sums of the groups are added
+// participants  WarpsM x WarpsN warps share a tile of D, and Slices such groups share its k steps: group s takes
+//               every Slices-th step of each k-tile, from step s on. All copy, all multiply. Sums of the groups are added
 //               in the order of the groups, so that results repeat bit for bit.
 // memory        a ring of Stages stages, each one tile of A, [TileK][TileM + 4], and one of B, [TileK][TileN + 4]. A
 //               warp's lanes form a grid of 4 x 8; one 16-byte load gives a lane 4 neighbours of its rows or columns,
@@ -29,6 +29,7 @@
 #include <string>
 
 #include "common/element_walk.cuh"
+#include "common/ptx_sm90.cuh"
 #include "gemm/gemm_arguments.cuh"
 #include "gemm/gemm_store.cuh"
 #include "gemm/gemm_tiles.cuh"
@@ -41,10 +42,12 @@ struct GemmSimtParameters {
   const void* c;
   void* d;
   int64_t m, n, k, lda, ldb, ldc;
-  int64_t batch, batch_a, batch_b, batch_c, batch_d;  // strides between matrices; 0 repeats one
+  int64_t readable_m, readable_n;              // of A and of B: m, n and the padding that may be read
+  int64_t batch_a, batch_b, batch_c, batch_d;  // strides between matrices; 0 repeats one
   float alpha, beta;
   ElementType out;
   bool tested;  // treat tiles that lie inside as if they stuck out
+  GemmTileOrder order;
 };
 
 // A tile in one layout.
@@ -68,7 +71,6 @@ struct GemmSimtTile {
   static constexpr int patch_m = 16 * vectors_m, patch_n = 32 * vectors_n;
   static constexpr int m = warps_m * patch_m, n = warps_n * patch_n, k = K, steps = k / slices;
   static constexpr int warps = warps_m * warps_n * slices, threads = 32 * warps;
-  static_assert(m % 32 == 0, "SIMT tile: M must be a multiple of 32, the banks of shared memory");
   static_assert(k % slices == 0 && steps % 2 == 0, "SIMT tile: each slice must take an even number of steps of a k-tile");
   static_assert(stages >= 2, "SIMT tile: one stage is read while another one is filled");
 };
@@ -101,27 +103,30 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
   using Storage = GemmSimtStorage<Tile, TransA, TransB, Vectors>;
   using WalkA = typename Storage::WalkA;
   using WalkB = typename Storage::WalkB;
+  ptx::griddepcontrol_launch_dependents();  // a kernel behind this one may start; it waits for the results itself
   constexpr int kStages = Tile::stages, kSteps = Tile::steps, kThreadM = Tile::thread_m, kThreadN = Tile::thread_n;
   auto& shared = dynamic_shared<Storage>();
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
-  const int patch = warp % (Tile::warps_m * Tile::warps_n), slice = warp / (Tile::warps_m * Tile::warps_n);
+  const auto thread = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.x % 32);
+  const auto warp = static_cast<int>(threadIdx.x / 32);  // unsigned: shifts and masks
+  const int patch = warp % (Tile::warps_m * Tile::warps_n),
+            slice = Tile::slices == 1 ? 0 : warp / (Tile::warps_m * Tile::warps_n);
   const int patch_m = patch / Tile::warps_n * Tile::patch_m, patch_n = patch % Tile::warps_n * Tile::patch_n;
-  const int lane_m = lane / 8 * 4, lane_n = lane % 8 * 4;  // the lane's place in 16 rows and in 32 columns
+  const auto lane_m = static_cast<int>(threadIdx.x % 32 / 8 * 4),
+             lane_n = static_cast<int>(threadIdx.x % 8 * 4);  // the lane's place in 16 rows and in 32 columns
 
-  const int64_t tiles_m = (p.m + Tile::m - 1) / Tile::m, tiles_n = (p.n + Tile::n - 1) / Tile::n;
-  const int64_t tiles = tiles_m * tiles_n * p.batch;
   const int tiles_k = static_cast<int>((p.k + Tile::k - 1) / Tile::k);  // fits: gemm_arguments.cuh
 
-  for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const GemmTileIndex tile = gemm_tile_index(index, tiles_m, tiles_n);
+  for (int64_t index = blockIdx.x; index < p.order.tiles; index += gridDim.x) {
+    const GemmTileIndex tile = p.order.at(index);
     const Origin origin = {int64_t{tile.m} * Tile::m, int64_t{tile.n} * Tile::n};
-    WalkA walk_a(p.a + tile.batch * p.batch_a, p.lda, origin.row, p.m, thread);
-    WalkB walk_b(p.b + tile.batch * p.batch_b, p.ldb, origin.col, p.n, thread);
+    WalkA walk_a(p.a + tile.batch * p.batch_a, p.lda, origin.row, p.readable_m, thread);
+    WalkB walk_b(p.b + tile.batch * p.batch_b, p.ldb, origin.col, p.readable_n, thread);
     const bool inside = walk_a.is_inside() && walk_b.is_inside() && !p.tested;
 
+    const int whole = inside ? static_cast<int>(p.k / Tile::k) : 0;  // k-tiles whose copies need no test
     // Copies of k-tile t where the tile of D, or the k-tile, may stick out.
-    const auto copy_tested = [&](int t) {
-      auto& to = shared.stage[t % kStages];
+    const auto copy_tested = [&](int t, int stage) {
+      auto& to = shared.stage[stage];
       const int64_t left = p.k - int64_t{t} * Tile::k;
       if (left >= Tile::k) {
         walk_a.template copy<ElementEdge::sides>(to.a, left), walk_b.template copy<ElementEdge::sides>(to.b, left);
@@ -129,12 +134,21 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
         walk_a.template copy<ElementEdge::zeros>(to.a, left), walk_b.template copy<ElementEdge::zeros>(to.b, left);
       }
     };
+    ptx::griddepcontrol_wait();  // the operands may come from the kernel ahead; D may be what it reads
 #pragma unroll 1
     for (int t = 0; t < kStages - 1; ++t) {
-      if (t < tiles_k) copy_tested(t), walk_a.advance(), walk_b.advance();
-      commit_copies();
+      if (t < whole) {
+        walk_a.template copy<ElementEdge::inside>(shared.stage[t].a, Tile::k);
+        walk_b.template copy<ElementEdge::inside>(shared.stage[t].b, Tile::k);
+      } else if (t < tiles_k) {
+        copy_tested(t, t);
+      }
+      commit_copies(), walk_a.advance(), walk_b.advance();
     }
 
+    const int64_t rows_left = p.m - origin.row - patch_m;
+    const int rows =
+        rows_left < Tile::patch_m ? static_cast<int>(rows_left) : Tile::patch_m;  // of the patch; 0 or less: none
     float sum[kThreadM][kThreadN];
 #pragma unroll
     for (int i = 0; i < kThreadM; ++i) {
@@ -143,25 +157,35 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
     }
     uint32_t a[2][Tile::vectors_m][4], b[2][Tile::vectors_n][4];  // operands of this k step and of the next
     const auto load_operands = [&](int buffer, int stage, int step) {
-      const int offset_a = slice * kSteps * WalkA::pitch + patch_m + lane_m;
-      const int offset_b = slice * kSteps * WalkB::pitch + patch_n + lane_n;
+      const int offset_a = slice * WalkA::pitch + patch_m + lane_m, offset_b = slice * WalkB::pitch + patch_n + lane_n;
       const uint32_t from_a = ptx::shared_address(shared.stage[stage].a + offset_a);
       const uint32_t from_b = ptx::shared_address(shared.stage[stage].b + offset_b);
 #pragma unroll
       for (int v = 0; v < Tile::vectors_m; ++v)
-        ptx::load_shared(a[buffer][v], from_a + static_cast<uint32_t>((step * WalkA::pitch + v * 16) * 4));
+        ptx::load_shared(a[buffer][v], from_a + static_cast<uint32_t>((step * Tile::slices * WalkA::pitch + v * 16) * 4));
 #pragma unroll
       for (int v = 0; v < Tile::vectors_n; ++v)
-        ptx::load_shared(b[buffer][v], from_b + static_cast<uint32_t>((step * WalkB::pitch + v * 32) * 4));
+        ptx::load_shared(b[buffer][v], from_b + static_cast<uint32_t>((step * Tile::slices * WalkB::pitch + v * 32) * 4));
     };
-    // Back and forth over the columns: each multiply-add shares an operand with the one before it.
-    const auto multiply = [&](int buffer) {
+    // Back and forth over the rows: each multiply-add shares an operand with the one before it. Column by column, since a
+    // column's operand then stays for more of them than a row's would, and fewer wait for a bank of registers. Where rows
+    // may be outside, row by row: groups of them that are, are left out.
+    const auto multiply = [&](auto tested, int buffer) {
+      const auto add = [&](int i, int j) {
+        sum[i][j] += std::bit_cast<float>(a[buffer][i / 4][i % 4]) * std::bit_cast<float>(b[buffer][j / 4][j % 4]);
+      };
+      if constexpr (decltype(tested)::value) {
 #pragma unroll
-      for (int i = 0; i < kThreadM; ++i) {
+        for (int i = 0; i < kThreadM; ++i) {
+          if (i / 4 * 16 >= rows) break;
 #pragma unroll
-        for (int column = 0; column < kThreadN; ++column) {
-          const int j = i % 2 == 0 ? column : kThreadN - 1 - column;
-          sum[i][j] += std::bit_cast<float>(a[buffer][i / 4][i % 4]) * std::bit_cast<float>(b[buffer][j / 4][j % 4]);
+          for (int j = 0; j < kThreadN; ++j) add(i, i % 2 == 0 ? j : kThreadN - 1 - j);
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < kThreadN; ++j) {
+#pragma unroll
+          for (int i = 0; i < kThreadM; ++i) add(j % 2 == 0 ? i : kThreadM - 1 - i, j);
         }
       }
     };
@@ -176,34 +200,39 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) gemm_simt_kernel(
 #pragma unroll 1
       for (int t = first; t < last; ++t) {
         if constexpr (kTested) {
-          if (t + kStages - 1 < tiles_k) copy_tested(t + kStages - 1);
+          if (t + kStages - 1 < tiles_k) copy_tested(t + kStages - 1, write);
           commit_copies();
+        }
+        // The last k-tile may end early.
+        int steps = kSteps;
+        if constexpr (kTested) {
+          const int64_t left = p.k - int64_t{t} * Tile::k;
+          if (left < Tile::k) steps = (static_cast<int>(left) + 2 * Tile::slices - 1) / (2 * Tile::slices) * 2;
         }
 [[maybe_unused]] constexpr int kPairs = kTested ? 1 : kSteps / 2;  // unrolled: less code where speed matters less
 #pragma unroll kPairs
-        for (int pair = 0; pair < kSteps; pair += 2) {
+        for (int pair = 0; pair < steps; pair += 2) {
 #pragma unroll
           for (int buffer = 0; buffer < 2; ++buffer) {
             const int step = pair + buffer;
-            if (step == kSteps - 1) {
+            if (step == steps - 1) {
               wait_copies<kStages - 2>();
               __syncthreads();
               read = read + 1 == kStages ? 0 : read + 1;
             }
-            load_operands(1 - buffer, read, step + 1 == kSteps ? 0 : step + 1);
+            load_operands(1 - buffer, read, step + 1 == steps ? 0 : step + 1);
             if constexpr (!kTested) {
               if (step == 0) walk_a.template copy<ElementEdge::inside>(shared.stage[write].a, Tile::k);
               if (step == 1) walk_b.template copy<ElementEdge::inside>(shared.stage[write].b, Tile::k), commit_copies();
             }
-            multiply(buffer);
+            multiply(tested, buffer);
           }
         }
         walk_a.advance(), walk_b.advance();
         write = write + 1 == kStages ? 0 : write + 1;
       }
     };
-    const int full = static_cast<int>(p.k / Tile::k) - (kStages - 1);  // copies run that much ahead
-    const int untested = inside && full > 0 ? full : 0;
+    const int untested = whole > kStages - 1 ? whole - (kStages - 1) : 0;  // copies run that much ahead
     multiply_tiles(std::false_type{}, 0, untested);
     multiply_tiles(std::true_type{}, untested, tiles_k);
 

@@ -13,7 +13,9 @@ GROUT_DEVICE void gemm_store_strip_as(const float* strip, const Parameters& p, T
   using Ownership = VectorTiled<kRows, kColumns, 1, V, 32>;
   const auto out = view(d, layout(shape(p.m, p.n), stride(p.ldc, 1_c)));
   const auto at = Ownership::at(lane, 0);
-#pragma unroll 1
+  // Sums in parts come from small tiles, whose time is latency.
+[[maybe_unused]] constexpr int kTurns = Parts > 1 && Rows / kRows <= 8 ? Rows / kRows : 1;
+#pragma unroll kTurns
   for (int row = 0; row < Rows; row += kRows) {
 #pragma unroll
     for (int col = 0; col < Columns; col += kColumns) {
@@ -58,7 +60,8 @@ GROUT_DEVICE void gemm_store_strip(const float* strip, const Parameters& p, int6
   const auto store_as = [&]<class To>(To* d) {
     d += batch * p.batch_d;
     const To* c = p.beta == 0 ? nullptr : static_cast<const To*>(p.c) + batch * p.batch_c;
-    constexpr int kMost = 16 / sizeof(To), kWide = Rows * Columns / 32 < kMost ? Rows * Columns / 32 : kMost;
+    constexpr int kShare = Rows * Columns / 32, kWhole = kShare & -kShare;  // a lane's, and the power of two in it
+    constexpr int kMost = 16 / sizeof(To), kWide = kWhole < kMost ? kWhole : kMost;
     const auto store_by = [&](auto wide, auto bounds) {
       detail::gemm_store_strip_as<To, wide, bounds, Rows, Columns, Pitch, Parts, PartStep>(strip, p, d, c, origin, lane);
     };

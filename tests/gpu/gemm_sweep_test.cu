@@ -1,7 +1,7 @@
 // TEST_TARGET: sm_80
 // The GEMM sweep: every M, N and K of 1..17 and nine sizes around tile borders (26^3 shapes), in four layouts, with the 64
 // rows of an orthogonal array over pitch + 0..7 and base offset 0..7 of A, B and C: 4,499,456 cases in bf16, and every
-// 16th with the other types. Exact: operands are small integers. NaN lies around every operand and in all padding.
+// 16th with the other types (every 4th in fp32). Exact: operands are small integers. NaN lies around every operand and in all padding.
 // Operands, reference and comparison stay on the device.
 //
 // --fraction=N (or GROUT_SWEEP_FRACTION=N) runs one case in N, spread over all of them.
@@ -286,19 +286,32 @@ TEST_F(GemmSweep, Bf16) {
   }
 }
 
+// One of every `spacing` cases, a power of two.
+int64_t spaced(int64_t i, int64_t spacing) {
+  const int64_t group = spread(i, kCases / spacing);
+  const auto mixed = static_cast<uint64_t>(group) * 0x9e3779b97f4a7c15u;  // no factor follows another
+  return group * spacing + static_cast<int64_t>(mixed >> 60) % spacing;
+}
+
 // One case of every 16 with the other types, a chunk each in turn.
 TEST_F(GemmSweep, OtherTypes) {
   const int64_t total = kCases / kSpacing / fraction;
-  const auto index_of = [](int64_t i) {
-    const int64_t group = spread(i, kCases / kSpacing);
-    const auto mixed = static_cast<uint64_t>(group) * 0x9e3779b97f4a7c15u;  // no factor follows another
-    return group * kSpacing + static_cast<int64_t>(mixed >> 60);
-  };
-  judge(sweep(total, index_of,
+  judge(sweep(total, [](int64_t i) { return spaced(i, kSpacing); },
               [](int64_t chunk) { return kOthers[chunk % std::size(kOthers)]; }),
         total, "other types");
   if (fraction == 1) {
     EXPECT_EQ(total, 281'216);
+  }
+}
+
+// One case of every 4 in fp32, every fourth chunk with a 16-bit output.
+TEST_F(GemmSweep, F32) {
+  const int64_t total = kCases / 4 / fraction;
+  judge(sweep(total, [](int64_t i) { return spaced(i, 4); },
+              [](int64_t chunk) { return Types{ElementType::f32, chunk % 4 == 0 ? ElementType::bf16 : ElementType::f32}; }),
+        total, "f32");
+  if (fraction == 1) {
+    EXPECT_EQ(total, 1'124'864);
   }
 }
 

@@ -5,9 +5,11 @@
 // --seed=S chooses the 50 random shapes (default: 1; GROUT_TEST_SEED does the same).
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "common/check_gpu.cuh"
@@ -55,12 +57,12 @@ void expect_right_on_gpu(GemmFixture& f, const std::string& context) {
   EXPECT_TRUE(result.pass()) << result.message;
 }
 
-TEST_F(GemmGpu, SeededCases) {
+void expect_seeded_cases(uint64_t seed, const std::vector<ElementType>& types) {
   const std::vector<int64_t> sizes = {0, 1, 7, 8, 17, 33, 64, 97, 128, 200, 255, 257, 384, 513};
   const int count = cases(1200, 60);
   FactorCounts factors;
   int ran = 0, failed = 0;
-  for (const GemmCase& x : gemm_cases(count, 5, sizes)) {
+  for (const GemmCase& x : gemm_cases(count, seed, sizes, types)) {
     GemmChosen chosen;
     if (!right(x, &chosen) && ++failed > 10) FAIL() << "more than 10 cases failed";
     count_gemm_factors(factors, x, chosen);
@@ -70,8 +72,40 @@ TEST_F(GemmGpu, SeededCases) {
   EXPECT_EQ(ran, count);
   if (short_run()) return;
   factors.print();
-  expect_gemm_factors(factors, sizes);
+  expect_gemm_factors(factors, sizes, types);
   EXPECT_EQ(factors.missing(), "") << "values that never occurred";
+}
+TEST_F(GemmGpu, SeededCases) { expect_seeded_cases(5, kMmaTypes); }
+TEST_F(GemmGpu, F32SeededCases) { expect_seeded_cases(13, {ElementType::f32}); }
+
+// Every tile of the fp32 kernel, on operands as they are and on copies of them, whatever the entry would choose: whole and cut
+// tiles, k-tiles fewer and more than the ring has stages.
+TEST_F(GemmGpu, F32EveryTileByEveryPath) {
+  std::set<std::array<int, 3>> tiles;
+  for (const ReachableKernel& v : reachable_gemm_kernels())
+    if (v.type == ElementType::f32 && v.path != "repack") tiles.insert({v.tile_m, v.tile_n, v.tile_k});
+  ASSERT_GE(tiles.size(), 4u);
+  int ran = 0;
+  for (const auto& [tile_m, tile_n, tile_k] : tiles)
+    for (const int64_t k : {1, 31, 33, 64, 129, 321})
+      for (const int cut : {0, 1, 13})
+        for (const int64_t pad : {0, 1})
+          for (int layout = 0; layout < 4; ++layout)
+            for (const char* path : {"bounded", "repack"}) {
+              if (ran++ % cases(1, 20) != 0) continue;
+              GemmCase x;
+              x.m = 2 * tile_m - cut, x.n = 2 * tile_n - cut, x.k = k, x.type = x.out = ElementType::f32;
+              x.trans_a = layout & 1, x.trans_b = layout & 2, x.pad_a = x.pad_b = x.pad_c = pad, x.batch = 1 + ran % 2;
+              x.seed = static_cast<uint64_t>(ran);
+              const bool aligned_a = x.trans_a && (x.m + pad) % 4 == 0, aligned_b = !x.trans_b && (x.n + pad) % 4 == 0;
+              if (aligned_a && aligned_b && *path == 'r') continue;  // nothing to copy
+              const GemmChosen forced{"simt", path, tile_m, tile_n, tile_k, 0, 0};
+              GemmData data(x);
+              const Status status = run_gemm(data.call(), nullptr, nullptr, &forced);
+              ASSERT_TRUE(status) << describe(x) << ": " << status.message;
+              const Comparison result = data.verify();
+              ASSERT_TRUE(result.pass()) << path << " " << tile_m << "x" << tile_n << "x" << tile_k << ": " << result.message;
+            }
 }
 
 TEST_F(GemmGpu, PaddingChangesNoBit) {
@@ -113,7 +147,9 @@ TEST_F(GemmGpu, WrongElementsAreFound) {
 // sum: the bound is that unit of the sum of absolute products.
 TEST_F(GemmGpu, EqualsCublasOnIntegers) {
   int compared = 0, different = 0;
-  for (const GemmCase& base : gemm_cases(cases(160, 16), 7, {1, 8, 17, 64, 97, 128, 200, 257, 512})) {
+  std::vector<GemmCase> all = gemm_cases(cases(160, 16), 7, {1, 8, 17, 64, 97, 128, 200, 257, 512});
+  for (GemmCase& x : gemm_cases(cases(80, 8), 8, {1, 8, 17, 64, 97, 128, 200, 257, 512}, {ElementType::f32})) all.push_back(x);
+  for (const GemmCase& base : all) {
     GemmCase x = base;
     x.integers = true, x.in_place = true, x.repeat_c = false, x.alpha = x.alpha == 0 ? 1 : x.alpha;
     if (x.out != ElementType::f32) x.out = x.type;
@@ -149,20 +185,26 @@ TEST_F(GemmGpu, LargeShapes) {
     int64_t m, n, k, pad_a, pad_b, pad_c;
     bool trans_a, trans_b;
     float alpha, beta;
+    ElementType type = ElementType::bf16;
   };
   const Large all[] = {{4096, 4096, 4096, 0, 0, 0, false, false, 1, 0},  {4095, 4095, 4095, 0, 0, 0, false, true, 1, 0},
                        {4095, 4096, 4096, 0, 0, 0, true, false, 0.5f, 1}, {4096, 4095, 4096, 1, 1, 1, true, true, 1, -1},
                        {4097, 4000, 4095, 1, 0, 3, false, false, -2, 0},  {8191, 8191, 8191, 0, 0, 0, false, false, 1, 0},
-                       {100, 3, 100000, 0, 0, 0, false, true, 1, 0},      {3, 5000, 33333, 0, 1, 0, true, false, 1, 0}};
+                       {100, 3, 100000, 0, 0, 0, false, true, 1, 0},      {3, 5000, 33333, 0, 1, 0, true, false, 1, 0},
+                       {4096, 4096, 4096, 0, 0, 0, true, false, 1, 0, ElementType::f32},
+                       {4095, 4095, 4095, 0, 0, 0, false, true, 1, 0, ElementType::f32},
+                       {2049, 1800, 4001, 1, 0, 3, false, false, -2, 1, ElementType::f32},
+                       {2000, 2100, 1999, 0, 1, 0, true, true, 1, 0, ElementType::f32},
+                       {100, 3, 100000, 0, 0, 0, false, true, 1, 0, ElementType::f32}};
   int ran = 0;
   for (const Large& x : all) {
     if (short_run() && ran > 0) break;
     const int64_t limit = short_run() ? 300 : std::numeric_limits<int64_t>::max();
     const int64_t m = std::min(x.m, limit), n = std::min(x.n, limit), k = std::min(x.k, limit);
-    GemmFixture f(stored(ElementType::bf16, m, k, x.trans_a, (x.trans_a ? m : k) + x.pad_a),
-                  stored(ElementType::bf16, k, n, x.trans_b, (x.trans_b ? k : n) + x.pad_b),
-                  stored(ElementType::bf16, m, n, false, n + x.pad_c), x.alpha, x.beta, {false, 17, 4});
-    expect_right_on_gpu(f, std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
+    GemmFixture f(stored(x.type, m, k, x.trans_a, (x.trans_a ? m : k) + x.pad_a),
+                  stored(x.type, k, n, x.trans_b, (x.trans_b ? k : n) + x.pad_b),
+                  stored(x.type, m, n, false, n + x.pad_c), x.alpha, x.beta, {false, 17, 4});
+    expect_right_on_gpu(f, std::string(element_name(x.type)) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
     ++ran;
   }
 }
@@ -178,7 +220,7 @@ TEST_F(GemmGpu, FiftyShapesFromASeed) {
   for (int i = 0; i < count; ++i) {
     const int64_t limit = short_run() ? 150 : 2000, m = 1 + up_to(limit - 1), n = 1 + up_to(limit - 1), k = 1 + up_to(limit - 1);
     const bool ta = random() & 1, tb = random() & 1;
-    const ElementType type = random() & 1 ? ElementType::bf16 : ElementType::f16;
+    const auto type = static_cast<ElementType>(random() % 3);
     const auto out = static_cast<ElementType>(random() % 3);
     GemmFixture f(stored(type, m, k, ta, (ta ? m : k) + up_to(9), up_to(8)), stored(type, k, n, tb, (tb ? k : n) + up_to(9), up_to(8)),
                   stored(out, m, n, false, n + up_to(9), up_to(8)), alphas[random() % 4], betas[random() % 4],
@@ -315,9 +357,11 @@ TEST_F(GemmGpu, RowsBeyondTwoToThe31Elements) {
 // ---- streams, graphs, threads, repeats --------------------------------------------------------------------------
 
 TEST_F(GemmGpu, RepeatsAreBitIdentical) {
-  for (const int64_t pad : {0, 7, 8}) {
+  for (const ElementType type : {ElementType::bf16, ElementType::f32})
+    for (const int64_t pad : {0, 7, 8}) {
     GemmCase x;
     x.m = 300, x.n = 400, x.k = 513, x.pad_a = pad, x.pad_b = pad, x.alpha = 0.5f, x.integers = false, x.out = ElementType::f32;
+    x.type = type;
     GemmData data(x);
     std::vector<unsigned char> first;
     for (int i = 0; i < cases(200, 10); ++i) {
@@ -330,8 +374,10 @@ TEST_F(GemmGpu, RepeatsAreBitIdentical) {
 }
 
 TEST_F(GemmGpu, CapturesInAGraph) {
+  for (const bool copies : {false, true}) {
   GemmCase x;
   x.m = 300, x.n = 257, x.k = 129, x.alpha = -2, x.pad_a = 1;
+  if (copies) x.m = x.n = x.k = short_run() ? 325 : 1500, x.type = x.out = ElementType::f32;  // in fp32: repack, allocated and freed
   GemmData data(x);
   cudaStream_t stream;
   cudaGraph_t graph;
@@ -352,6 +398,7 @@ TEST_F(GemmGpu, CapturesInAGraph) {
   EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  }
 }
 
 // Two streams and four host threads at once, each with problems of its own.
@@ -361,7 +408,8 @@ TEST_F(GemmGpu, StreamsAndThreadsDoNotMeet) {
   const auto work = [&](int number) {
     cudaStream_t streams[2];
     for (cudaStream_t& s : streams) require_success(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
-    const std::vector<GemmCase> all = gemm_cases(cases(24, 4), static_cast<uint64_t>(100 + number), {1, 17, 64, 97, 128, 257});
+    const std::vector<GemmCase> all = gemm_cases(cases(24, 4), static_cast<uint64_t>(100 + number), {1, 17, 64, 97, 128, 257},
+                                                 {ElementType::bf16, ElementType::f16, ElementType::f32});
     std::vector<std::unique_ptr<GemmData>> data;
     for (const GemmCase& x : all) data.push_back(std::make_unique<GemmData>(x));
     require_success(cudaDeviceSynchronize(), "upload");

@@ -1,6 +1,6 @@
-// Bank conflicts of shared tiles, the GEMM's and that of the transposing copy, counted. Shared memory has 32 banks of 4 bytes; an access of 16 bytes a lane
-// is served 8 lanes at a time (a phase), without conflict if the 8 lanes fall into 8 different 16-byte columns of the
-// 128-byte line, or on the same 16 bytes.
+// Bank conflicts of shared tiles, the GEMMs' and that of the transposing copy, counted. Shared memory has 32 banks of 4
+// bytes; an access of 16 bytes a lane is served 8 lanes at a time (a phase), without conflict if the 8 lanes fall into 8
+// different 16-byte columns of the 128-byte line, or on the same 16 bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,7 +115,8 @@ void expect_reader() {
           (KMajor ? mn : k) += row;
           const int64_t expected = 2 * Layout{}(mn, k);
           const Reader reader(warp * kPatch, lane);
-          ASSERT_EQ(reader.row(0, piece, step), expected) << "warp " << warp << " lane " << lane << " piece " << piece << " step " << step;
+          ASSERT_EQ(reader.row(0, piece, step), expected)
+              << "warp " << warp << " lane " << lane << " piece " << piece << " step " << step;
           phase[row] = expected;
           if (row == 7) {
             ASSERT_EQ(ways(phase), 1);
@@ -203,6 +204,58 @@ TEST(TransposingCopy, ReadsTheSwizzledBoxWithoutConflict) {
     EXPECT_EQ((worst_read<T, typename Config::Ownership>(row_major(shape(Int<Config::rows>{}, Int<Config::cols>{})))), 8);
   };
   expect(bf16{}), expect(f16{}), expect(float{});
+}
+
+// The fp32 GEMM's copies: 4 bytes a lane, 32 lanes at once, or 16 bytes a lane. How often the worst warp is served.
+template <class Walk, int Vector, int Threads> int worst_walk() {
+  int worst = 0;
+  for (int first = 0; first < Threads; first += Vector == 4 ? 8 : 32) {
+    if (Vector == 4) {
+      Phase phase;
+      for (int lane = 0; lane < 8; ++lane)
+        phase[lane] = 4 * Walk::place(Walk::first_along(first + lane), Walk::first_across(first + lane));
+      worst = std::max(worst, ways(phase));
+      continue;
+    }
+    std::map<int, std::set<int>> banks;
+    for (int lane = 0; lane < 32; ++lane) {
+      const int place = Walk::place(Walk::first_along(first + lane), Walk::first_across(first + lane));
+      banks[place % 32].insert(place);
+    }
+    for (const auto& [bank, places] : banks) worst = std::max(worst, static_cast<int>(places.size()));
+  }
+  return worst;
+}
+template <class Tile, bool TransA, bool TransB, bool Vectors> void expect_simt_without_conflicts() {
+  using Storage = GemmSimtStorage<Tile, TransA, TransB, Vectors>;
+  constexpr int kVectorA = TransA && Vectors ? 4 : 1, kVectorB = !TransB && Vectors ? 4 : 1;
+  // Rows of less than 32 elements: of two rows at once, four elements of each share banks.
+  EXPECT_EQ((worst_walk<typename Storage::WalkA, kVectorA, Tile::threads>()), TransA && Tile::m < 32 ? 2 : 1)
+      << Tile::m << "x" << Tile::n;
+  EXPECT_EQ((worst_walk<typename Storage::WalkB, kVectorB, Tile::threads>()), 1) << Tile::m << "x" << Tile::n;
+  for (int step = 0; step < Tile::k; ++step)
+    for (int first = 0; first < 32; first += 8) {
+      Phase a, b;
+      for (int i = 0; i < 8; ++i) {
+        a[i] = 4 * (step * Storage::WalkA::pitch + (first + i) / 8 * 4);
+        b[i] = 4 * (step * Storage::WalkB::pitch + (first + i) % 8 * 4);
+      }
+      EXPECT_EQ(ways(a), 1) << "A, step " << step;
+      EXPECT_EQ(ways(b), 1) << "B, step " << step;
+    }
+}
+template <class Tile> void expect_simt_tile_without_conflicts() {
+  expect_simt_without_conflicts<Tile, false, false, false>(), expect_simt_without_conflicts<Tile, false, true, false>();
+  expect_simt_without_conflicts<Tile, true, false, false>(), expect_simt_without_conflicts<Tile, true, true, false>();
+  expect_simt_without_conflicts<Tile, true, false, true>();
+}
+TEST(GemmSimtTiles, NoConflicts) {
+  expect_simt_tile_without_conflicts<detail::GemmSimtTile128x128>();
+  expect_simt_tile_without_conflicts<detail::GemmSimtTile128x64>();
+  expect_simt_tile_without_conflicts<detail::GemmSimtTile64x128>();
+  expect_simt_tile_without_conflicts<detail::GemmSimtTile64x64>();
+  expect_simt_tile_without_conflicts<detail::GemmSimtTile32x32>();
+  expect_simt_tile_without_conflicts<detail::GemmSimtTile16x32>();
 }
 
 }  // namespace

@@ -221,7 +221,8 @@ TEST(GemmCheck, NeighbouringColumnsDoNotOverlap) {
     };
   };
   for (const int64_t apart : {3, 10, 33, 43, 73, -7, -37, -47, -77}) expect_accepted(beside(apart));
-  for (const int64_t apart : {0, 1, 2, 34, 39, 40, 42, 74, -6, -1, -40, -38, -46, -78}) expect_refused(beside(apart), {"D overlaps A"});
+  for (const int64_t apart : {0, 1, 2, 34, 39, 40, 42, 74, -6, -1, -40, -38, -46, -78})
+    expect_refused(beside(apart), {"D overlaps A"});
 }
 
 TEST(GemmCheck, ManyMatrices) {  // more than a grid's y or z could count
@@ -368,6 +369,48 @@ TEST(Walk, TilesThatNeedNoTest) {
   EXPECT_EQ(tiles(m_major, 100, 129), 4);
   EXPECT_EQ(tiles(m_major, 128, 31), 0);
   EXPECT_EQ(tiles(k_major, 100, 0), 0);
+}
+
+// What the fp32 kernel's model chooses on a device with 132 multiprocessors, for shapes whose times are known
+// (gemm/NOTES.md).
+TEST(GemmSimt, ChoicesForMeasuredShapes) {
+  struct Expected {
+    int64_t m, n, k;
+    const char* repacked;  // the layouts whose operands are copied first
+    int tile_m, tile_n;
+  };
+  DeviceInfo device;
+  device.major = 9, device.sms = 132, device.shared_per_block = 227 * 1024;
+  for (const Expected& x : {Expected{32, 32, 32, "", 16, 32},
+                            {127, 193, 61, "", 16, 32},
+                            {128, 128, 128, "", 16, 32},
+                            {513, 257, 129, "", 32, 32},
+                            {1024, 1024, 1024, "", 64, 128},
+                            {1023, 1023, 1023, "nn nt tn tt", 64, 128},
+                            {1536, 1536, 1536, "nn nt tt", 64, 64},
+                            {2048, 2048, 2048, "nn nt tt", 128, 128},
+                            {4096, 4096, 4096, "nn nt tt", 128, 128},
+                            {4095, 4095, 4095, "nn nt tn tt", 128, 128}})
+    for (const char* layout : {"nn", "nt", "tn", "tt"}) {
+      GemmArguments g;
+      g.m = x.m, g.n = x.n, g.k = x.k, g.type = g.out = ElementType::f32, g.trans_a = layout[0] == 't',
+      g.trans_b = layout[1] == 't';
+      g.lda = g.trans_a ? x.m : x.k, g.ldb = g.trans_b ? x.k : x.n, g.ldc = x.n;
+      g.a = reinterpret_cast<const void*>(uintptr_t{1} << 32), g.b = reinterpret_cast<const void*>(uintptr_t{2} << 32);
+      g.d = reinterpret_cast<void*>(uintptr_t{3} << 32);
+      const bool repacked = detail::gemm_repack_pays(g);
+      EXPECT_EQ(repacked, std::strstr(x.repacked, layout) != nullptr) << x.m << " " << layout;
+      if (repacked) {
+        RepackOperand operands[2];
+        size_t count = 0;
+        g = detail::gemm_packed(g, detail::gemm_repack_plan(g), reinterpret_cast<void*>(uintptr_t{4} << 32), operands,
+                                count);
+      }
+      const GemmSimtVariant* chosen = nullptr;
+      ASSERT_TRUE(detail::gemm_simt_choose(g, g.k, device, nullptr, chosen));
+      EXPECT_EQ(chosen->tile_m, x.tile_m) << x.m << " " << layout;
+      EXPECT_EQ(chosen->tile_n, x.tile_n) << x.m << " " << layout;
+    }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // differs from the correct twin. tests/sim/pipelines_test.cpp says what must find it.
 #pragma once
 #include "common/copy.cuh"
+#include "common/element_walk.cuh"
 
 namespace grout::pipelines {
 
@@ -10,6 +11,7 @@ enum class Bug {
   missing_wait,          // reads a stage whose copies were not waited for
   weak_wait,             // leaves one group too many unfinished
   missing_commit,        // the copies belong to no group, so that no wait_copies covers them
+  missing_barrier,       // reads others' copies, and copies into the stage that others still read
   barrier_before_wait,   // the wait is for a thread's own copies: others see them only after a barrier
   early_reuse,           // copies into the stage of the tile before, while other threads still read it
   drain_after_reuse,     // the epilogue writes the stages' memory while copies into it are on their way
@@ -106,6 +108,44 @@ template <Bug B> __global__ void __launch_bounds__(kThreads) gemm_ring(const bf1
         }
       });
   out[thread] = exchange_through<B>(shared.a[kTiles % kStages], sum[0] + sum[1] + sum[2] + sum[3], thread);
+}
+
+// Elements that are turned on the way, and operands that are read one step ahead: the next tile's first one behind the wait
+// and the barrier of this tile's last step. a: 32 rows of kSourceTiles * 8 floats; thread t sums row (63 - t) % 32.
+constexpr int kTurnedDepth = 8;
+using TurnedWalk = ElementWalk<kRows, kTurnedDepth, kThreads, true>;
+struct TurnedStorage {
+  alignas(16) float stage[kStages][TurnedWalk::elements];
+};
+template <Bug B> __global__ void __launch_bounds__(kThreads) turned_ring(const bf16* a, const bf16*, float* out) {
+  auto& shared = dynamic_shared<TurnedStorage>();
+  const int thread = static_cast<int>(threadIdx.x), row = (kThreads - 1 - thread) % kRows;
+  TurnedWalk walk(reinterpret_cast<const float*>(a), kSourceTiles * kTurnedDepth, 0, kRows, thread);
+  const auto copy = [&](int tile) {
+    walk.template copy<ElementEdge::inside>(shared.stage[tile % kStages], kTurnedDepth);
+    walk.advance();
+    if constexpr (B != Bug::missing_commit) commit_copies();
+  };
+  const auto wait = [&] {
+    if constexpr (B == Bug::barrier_before_wait) __syncthreads();
+    if constexpr (B == Bug::weak_wait) wait_copies<kStages - 1>();
+    else if constexpr (B != Bug::missing_wait) wait_copies<kStages - 2>();
+    if constexpr (B != Bug::barrier_before_wait && B != Bug::missing_barrier) __syncthreads();
+  };
+  for (int tile = 0; tile < kStages - 1; ++tile) copy(tile);
+  wait();
+  float operand = shared.stage[0][row], sum = 0;
+  for (int tile = 0; tile < kTiles; ++tile) {
+    copy(tile + kStages - 1);  // into the stage of tile - 1, which all have left
+    for (int step = 0; step < kTurnedDepth; ++step) {
+      const bool last = step == kTurnedDepth - 1;
+      if (last) wait();
+      const float next = shared.stage[(tile + last) % kStages][(step + 1) % kTurnedDepth * TurnedWalk::pitch + row];
+      sum += static_cast<float>(tile + 1) * operand;
+      operand = next;
+    }
+  }
+  out[thread] = exchange_through<B>(shared.stage[(kTiles + 1) % kStages], sum, thread);  // tile 7 was waited for, 8 was not
 }
 
 // Realigned copies, begun while the tile before is read and finished behind it. a lies 2 bytes past alignment; otherwise

@@ -31,7 +31,7 @@ template <class T> void append(std::vector<ReachableKernel>& all) {
     for (const bool trans_b : {false, true})
       for (const auto& v : detail::gemm_mma_variants<T>(trans_a, trans_b))
         all.push_back({reinterpret_cast<const void*>(v.kernel), element_type<T>, trans_a, trans_b,
-                       gemm_path_name(v.path), v.tile_m, v.tile_n});
+                       gemm_path_name(v.path), v.tile_m, v.tile_n, v.tile_k});
 }
 }  // namespace
 
@@ -43,12 +43,13 @@ std::vector<ReachableKernel> reachable_gemm_kernels() {
     for (const bool trans_b : {false, true})
       for (const auto& v : detail::gemm_simt_variants(trans_a, trans_b)) {
         const auto add = [&](void (*kernel)(GemmSimtParameters), const char* loads) {
-          all.push_back({reinterpret_cast<const void*>(kernel), ElementType::f32, trans_a, trans_b, loads, v.tile_m, v.tile_n});
+          all.push_back({reinterpret_cast<const void*>(kernel), ElementType::f32, trans_a, trans_b, loads, v.tile_m, v.tile_n, v.tile_k});
         };
         add(v.kernel, "elements");
         if (v.vectors_kernel != v.kernel) add(v.vectors_kernel, "vectors");
       }
-  all.push_back({reinterpret_cast<const void*>(&repack_kernel<2>), ElementType::bf16, false, false, "repack", 325, 325});
+  all.push_back({reinterpret_cast<const void*>(&repack_kernel<2>), ElementType::bf16, false, false, "repack", 325, 325, 0});
+  all.push_back({reinterpret_cast<const void*>(&repack_kernel<4>), ElementType::f32, false, false, "repack", 128, 128, 0});
   return all;
 }
 

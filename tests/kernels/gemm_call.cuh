@@ -45,10 +45,10 @@ struct ReachableKernel {
   const void* address;
   ElementType type;
   bool trans_a, trans_b;
-  // repack: the kernel that copies misaligned operands first, in any layout. Of f32: elements or vectors, how operands are
+  // repack: the kernel that copies operands first, in any layout. Of f32: elements or vectors, how operands are
   // loaded that are contiguous along m or n.
   std::string path;
-  int tile_m, tile_n;
+  int tile_m, tile_n, tile_k;
 };
 std::vector<ReachableKernel> reachable_gemm_kernels();
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <set>
 #include <string>
@@ -71,29 +72,115 @@ TEST_F(GemmSlow, F32EverySmallShape) {
   EXPECT_GE(cases, 4913);
 }
 
-// One short of, exactly, and one past multiples of the tiles, for every kernel: where copies of whole tiles begin and end.
-TEST_F(GemmSlow, F32AroundTheTiles) {
-  std::set<std::pair<int, int>> tiles;
+using Tile = std::array<int, 3>;
+
+std::set<Tile> f32_tiles() {
+  std::set<Tile> tiles;
   for (const ReachableKernel& v : reachable_gemm_kernels())
-    if (v.type == ElementType::f32) tiles.insert({v.tile_m, v.tile_n});
-  int cases = 0;
-  std::set<std::pair<int, int>> used;
-  for (const auto& [tile_m, tile_n] : tiles)
+    if (v.type == ElementType::f32 && v.path != "repack") tiles.insert({v.tile_m, v.tile_n, v.tile_k});
+  return tiles;
+}
+
+// Runs the case with this tile and path, whatever the entry would choose.
+bool right_with(const GemmCase& x, const Tile& tile, const char* path) {
+  use(x);
+  GemmData data(x, guard());
+  const GemmChosen forced{"simt", path, tile[0], tile[1], tile[2], 0, 0};
+  GemmChosen chosen;
+  const Status status = run_gemm(data.call(), nullptr, &chosen, &forced);
+  EXPECT_TRUE(status) << describe(x) << ": " << status.message;
+  EXPECT_EQ(chosen.path, path);
+  const Comparison result = data.verify();
+  EXPECT_TRUE(result.pass()) << path << " " << tile[0] << "x" << tile[1] << "x" << tile[2] << ": " << result.message;
+  return status && result.pass();
+}
+
+// One short of, exactly, and one past multiples of the tiles, for every kernel: where copies of whole tiles begin and end;
+// k-tiles fewer and more than the ring has stages, and a last one of 1 to all steps.
+TEST_F(GemmSlow, F32AroundTheTiles) {
+  int cases = 0, ran = 0;
+  for (const Tile& tile : f32_tiles())
     for (const int dm : {-1, 0, 1})
       for (const int dn : {-1, 0, 1})
-        for (const int64_t k : {31, 32, 33, 127, 128, 129, 161})
+        for (const int64_t k : {1, 3, 15, 31, 32, 33, 42, 127, 128, 129, 161, 225})
           for (int layout = 0; layout < 4; ++layout) {
-            if (++cases % 3 != 0) continue;
+            if (++cases % 5 != 0) continue;
             GemmCase x;
-            x.m = tile_m + dm, x.n = tile_n + dn, x.k = k, x.type = x.out = ElementType::f32;
+            x.m = tile[0] + dm, x.n = tile[1] + dn, x.k = k, x.type = x.out = ElementType::f32;
             x.trans_a = layout & 1, x.trans_b = layout & 2, x.processors = 1, x.schedule = cases % 10;
             x.pad_a = cases % 4, x.pad_b = cases / 4 % 4, x.seed = static_cast<uint64_t>(cases);
-            GemmChosen chosen;
-            ASSERT_TRUE(right(x, &chosen));
-            used.insert({chosen.tile_m, chosen.tile_n});
+            ASSERT_TRUE(right_with(x, tile, "bounded"));
+            ++ran;
           }
-  std::printf("%d cases\n", cases / 3);
-  EXPECT_EQ(used, tiles);
+  std::printf("%d cases\n", ran);
+  EXPECT_GE(ran, 300);
+}
+
+// Operands that are contiguous along k or misaligned are copied first: one of them or both, in every layout, batched and
+// repeated, whole tiles and cut ones; the caller's bounds change nothing about it.
+TEST_F(Gemm, F32RepackedOperands) {
+  int cases = 0, ran = 0;
+  for (const Tile& tile : f32_tiles())
+    for (int layout = 0; layout < 4; ++layout)
+      for (const int64_t pad : {0, 1, 3, 4})
+        for (const int cut : {0, 1, 9}) {
+          if (++cases % (thread_sanitizer() ? 31 : 3) != 0 || (thread_sanitizer() && tile[0] * tile[1] > 64 * 64)) continue;
+          GemmCase x;
+          x.m = tile[0] - cut, x.n = 2 * tile[1] - cut, x.k = 33 + cut, x.type = ElementType::f32;
+          x.out = cases % 2 ? ElementType::f32 : ElementType::bf16, x.trans_a = layout & 1, x.trans_b = layout & 2;
+          x.pad_a = pad, x.pad_b = cases / 3 % 4, x.offset_a = cases / 5 % 5, x.offset_b = cases / 7 % 5, x.gap_a = cases % 3;
+          x.batch = thread_sanitizer() ? 1 : 1 + cases / 2 % 3, x.repeat_a = cases % 5 == 0, x.repeat_b = cases % 7 == 0;
+          x.bounds = cases % 4 ? CallBounds::automatic : CallBounds::checked;
+          x.schedule = thread_sanitizer() ? 3 : cases % 10, x.seed = static_cast<uint64_t>(cases);
+          if (thread_sanitizer()) x.processors = 1;
+          x.trans_a = x.trans_a && (x.m + pad) % 4 != 0;  // else it may be that nothing has to be copied
+          ASSERT_TRUE(right_with(x, tile, "repack"));
+          ++ran;
+        }
+  std::printf("%d cases\n", ran);
+  EXPECT_GE(ran, thread_sanitizer() ? 2 : 60);
+}
+
+// Workspaces of the fp32 kernel: what is asked for is enough, is not exceeded, and less is refused. Only what pays is copied.
+TEST_F(GemmSlow, F32Workspace) {
+  GemmCase x;
+  x.m = 130, x.n = 97, x.k = 41, x.type = x.out = ElementType::f32;
+  GemmData data(x, guard());
+  GemmCall g = data.call();
+  EXPECT_EQ(workspace_bytes(g), 0u);  // too small to pay
+  // A as K x M and B as K x N, rows padded to 4 elements: a whole tile is far.
+  const size_t bytes = 41u * (132 + 100) * 4;
+  const GemmChosen forced{"simt", "repack", 32, 32, 32, 0, 0};
+  const DeviceBuffer workspace(bytes, 0, kPoison, guard());
+  g.workspace = workspace.data(), g.workspace_bytes = bytes - 1;
+  Status status = run_gemm(g, nullptr, nullptr, &forced);
+  EXPECT_EQ(status.code, Code::invalid) << status.message;
+  EXPECT_NE(status.message.find(std::to_string(bytes)), std::string::npos) << status.message;
+  g.workspace = workspace.as<char>() + 4, g.workspace_bytes = bytes;
+  EXPECT_EQ(run_gemm(g, nullptr, nullptr, &forced).code, Code::invalid);
+  EXPECT_EQ(data.output(), data.d.bytes);
+  g.workspace = workspace.data();
+  status = run_gemm(g, nullptr, nullptr, &forced);
+  ASSERT_TRUE(status) << status.message;
+  EXPECT_TRUE(data.verify().pass()) << data.verify().message;
+  EXPECT_TRUE(workspace.check_guards("workspace"));
+
+  g.m = g.n = g.k = g.lda = g.ldb = g.ldc = 4095;
+  EXPECT_EQ(workspace_bytes(g), 2u * 4095 * 4096 * 4);
+  g.trans_a = g.trans_b = true;
+  EXPECT_EQ(workspace_bytes(g), 2u * 4095 * 4096 * 4);
+  g.m = g.n = g.k = g.lda = g.ldb = g.ldc = 4096;
+  EXPECT_EQ(workspace_bytes(g), 1u * 4096 * 4096 * 4);  // A is as the kernel reads it best
+  g.trans_b = false;
+  EXPECT_EQ(workspace_bytes(g), 0u);
+  g.trans_a = false, g.batch = 3, g.batch_a = 0, g.batch_b = 4096 * 4096, g.batch_d = 4096 * 4096;
+  EXPECT_EQ(workspace_bytes(g), 1u * 4096 * 4096 * 4);  // repeated, and copied once
+  g.batch_a = 4096 * 4096;
+  EXPECT_EQ(workspace_bytes(g), 3u * 4096 * 4096 * 4);
+  g.bounds = CallBounds::none;
+  EXPECT_EQ(workspace_bytes(g), 0u);
+  g.bounds = CallBounds::checked, g.alpha = 0;
+  EXPECT_EQ(workspace_bytes(g), 0u);
 }
 
 // The same problem in aligned full tiles, treated as if they stuck out: the same bits.

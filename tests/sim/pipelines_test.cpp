@@ -21,7 +21,7 @@ struct Mutant {
   const char* name;
   Kernel wrong, right;
   unsigned means;  // each of them must find it
-  int pipeline;    // 0 copy, 1 gemm, 2 realign
+  int pipeline;    // 0 copy, 1 gemm, 2 realign, 3 turned
 };
 std::ostream& operator<<(std::ostream& out, const Mutant& mutant) { return out << mutant.name; }
 
@@ -41,6 +41,13 @@ const Mutant kMutants[] = {
     {"gemm_drain_after_reuse", gemm_ring<Bug::drain_after_reuse>, gemm_ring<Bug::none>, kOutput | kRace, 1},
     {"gemm_missing_drain", gemm_ring<Bug::missing_drain>, gemm_ring<Bug::none>, kReport, 1},
     {"realign_finish_after_barrier", realign_ring<Bug::finish_after_barrier>, realign_ring<Bug::none>, kOutput | kRace, 2},
+    {"turned_missing_wait", turned_ring<Bug::missing_wait>, turned_ring<Bug::none>, kOutput, 3},
+    {"turned_weak_wait", turned_ring<Bug::weak_wait>, turned_ring<Bug::none>, kOutput, 3},
+    {"turned_missing_commit", turned_ring<Bug::missing_commit>, turned_ring<Bug::none>, kOutput, 3},
+    {"turned_missing_barrier", turned_ring<Bug::missing_barrier>, turned_ring<Bug::none>, kOutput | kRace, 3},
+    {"turned_barrier_before_wait", turned_ring<Bug::barrier_before_wait>, turned_ring<Bug::none>, kOutput | kRace, 3},
+    {"turned_drain_after_reuse", turned_ring<Bug::drain_after_reuse>, turned_ring<Bug::none>, kOutput | kRace, 3},
+    {"turned_missing_drain", turned_ring<Bug::missing_drain>, turned_ring<Bug::none>, kReport, 3},
 };
 
 float value(int row, int col) { return static_cast<float>((row * 5 + col * 3) % 9 - 4); }
@@ -55,7 +62,10 @@ std::vector<float> expected(int pipeline) {
   for (int thread = 0; thread < kThreads; ++thread) {
     float sum = 0;
     for (int tile = 0; tile < kTiles; ++tile) {
-      if (pipeline == 1) {
+      if (pipeline == 3) {
+        for (int k = 0; k < kTurnedDepth; ++k)
+          sum += static_cast<float>(tile + 1) * value((kThreads - 1 - thread) % kRows, tile * kTurnedDepth + k);
+      } else if (pipeline == 1) {
         for (int slot = 0; slot < 4; ++slot) {
           const auto c = MmaM16N8K16C::at(thread % 32, slot);
           for (int k = 0; k < kDepth; ++k)
@@ -96,6 +106,14 @@ Outcome run(Kernel kernel, int pipeline) {
   for (int n = 0; n < kColumns; ++n)
     for (int k = 0; k < kSourceTiles * kDepth; ++k)
       b[static_cast<size_t>(n * kSourceTiles * kDepth + k)] = bf16(value(n + 1, k));
+  if (pipeline == 3) {  // fp32, in the same memory
+    std::vector<float> rows(static_cast<size_t>(kRows * kSourceTiles * kTurnedDepth));
+    for (int row = 0; row < kRows; ++row)
+      for (int k = 0; k < kSourceTiles * kTurnedDepth; ++k)
+        rows[static_cast<size_t>(row * kSourceTiles * kTurnedDepth + k)] = value(row, k);
+    a.resize(rows.size() * 2);
+    std::memcpy(a.data(), rows.data(), rows.size() * 4);
+  }
   DeviceBuffer device_a(a.size() * 2, pipeline == 2 ? 2 : 0), device_b(b.size() * 2), out(kThreads * 4);
   device_a.upload(a.data()), device_b.upload(b.data());
   const std::vector<float> want = expected(pipeline);
