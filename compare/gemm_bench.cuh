@@ -143,12 +143,16 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
       throw std::runtime_error("the recorded path '" + path + "' or tile '" + setting(*forced, "tile") + "' is none");
     return c;
   }
-  void grout_on(Policy& p, const GemmArguments& g, const Settings* forced) {
+  // With a workspace that is there already, as cuBLAS has one.
+  void grout_on(Policy& p, GemmArguments g, const Settings* forced) {
     const std::optional<GemmChoice> earlier = recorded_choice(forced);
+    const auto workspace = std::make_shared<DeviceBuffer>(gemm_workspace_bytes(g));
+    if (workspace->size() > 0) g.workspace = workspace->data(), g.workspace_bytes = workspace->size();
     GemmChoice choice;
     require(gemm(g, nullptr, &choice, earlier ? &*earlier : nullptr));
     write_down(p.sample, choice);
-    p.run = [g, earlier, self = shared_from_this()](cudaStream_t stream) { require(gemm(g, stream, nullptr, earlier ? &*earlier : nullptr)); };
+    p.sample.realised.push_back({"workspace", std::to_string(g.workspace_bytes)});
+    p.run = [g, earlier, workspace, self = shared_from_this()](cudaStream_t stream) { require(gemm(g, stream, nullptr, earlier ? &*earlier : nullptr)); };
   }
   void grout(Policy& p, GemmStorage& s, bool bounded, const Settings* forced) {
     GemmArguments g = s.arguments();

@@ -260,10 +260,11 @@ Status gemm_mma_launch(const GemmArguments& g, int64_t k, const DeviceInfo& devi
 // ---- the simt kernel ----
 
 // Sums fill the registers of the large tiles; the small ones are for small problems, whose k steps are dealt to all warps.
-using GemmSimtTile128x128 = GemmSimtTile<2, 2, 1, 4, 2, 16, 3, 2>;
+using GemmSimtTile128x128 = GemmSimtTile<2, 2, 1, 4, 2, 16, 4, 2>;
 using GemmSimtTile128x64 = GemmSimtTile<2, 1, 4, 4, 2, 32, 3, 1>;
 using GemmSimtTile64x128 = GemmSimtTile<1, 2, 4, 4, 2, 32, 3, 1>;
 using GemmSimtTile64x64 = GemmSimtTile<1, 1, 4, 4, 2, 32, 3, 2>;
+using GemmSimtTile48x32 = GemmSimtTile<1, 1, 8, 3, 1, 144, 3, 1>;  // all of a short K in one k-tile: one wait, one barrier
 using GemmSimtTile32x32 = GemmSimtTile<1, 1, 8, 2, 1, 32, 4, 2>;
 using GemmSimtTile16x32 = GemmSimtTile<1, 1, 4, 1, 1, 32, 6, 4>;
 
@@ -274,11 +275,12 @@ template <class Tile, bool TransA, bool TransB> GemmSimtVariant gemm_simt_varian
           &gemm_simt_kernel<Tile, TransA, TransB, false>, &gemm_simt_kernel<Tile, TransA, TransB, kVectors>};
 }
 template <bool TransA, bool TransB> struct GemmSimtVariants {
-  static inline const std::array<GemmSimtVariant, 6> list = {{
+  static inline const std::array<GemmSimtVariant, 7> list = {{
       gemm_simt_variant<GemmSimtTile128x128, TransA, TransB>(1.0),
       gemm_simt_variant<GemmSimtTile128x64, TransA, TransB>(0.94),
       gemm_simt_variant<GemmSimtTile64x128, TransA, TransB>(0.95),
       gemm_simt_variant<GemmSimtTile64x64, TransA, TransB>(0.88),
+      gemm_simt_variant<GemmSimtTile48x32, TransA, TransB>(0.65),
       gemm_simt_variant<GemmSimtTile32x32, TransA, TransB>(0.6),
       gemm_simt_variant<GemmSimtTile16x32, TransA, TransB>(0.4),
   }};

@@ -42,7 +42,7 @@ TEST_F(GemmSlow, EveryReachableKernelRan) {
         const bool full = v.path == "aligned", realign = v.path == "realign" || v.path == "repack";
         GemmCase x;
         x.m = v.tile_m * times_m - (full ? 0 : 1), x.n = v.tile_n * times_n - (full ? 0 : 3);
-        x.k = full ? 64 : v.path == "repack" ? 330 : 40;
+        x.k = full ? std::max(64, v.tile_k) : v.path == "repack" ? 330 : std::max(40, v.tile_k - 4);
         x.trans_a = v.trans_a, x.trans_b = v.trans_b, x.type = x.out = v.type, x.batch = batch;
         const auto to_eight = [](int64_t row) { return (row + 7) / 8 * 8 - row; };
         const int64_t odd = v.path == "elements" ? 2 : realign ? 1 : 0;  // no pitch of M - 1 or N - 3 is a multiple of 4 then
