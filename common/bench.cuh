@@ -1,7 +1,7 @@
 // Paired timing: several implementations in one process, in counterbalanced order, on the same data.
 //
-// A round gives every entry several batches of runs, in turn: A B, B A, A B, ...; the next round begins the other way round. So
-// entries see the same clocks and temperature, and a linear drift cancels. An entry's figure of a round is the median of its batches.
+// A round gives every entry several batches of runs, in turn: A B, B A, A B, ... (visiting_order). So entries see the same clocks and
+// temperature, a linear drift cancels, and so does what one leaves to the next. An entry's figure of a round is the median of its batches.
 // Speed-ups are ratios within a round; their median is quoted with the range. A line names the shape, the FLOPs and the
 // cache mode, without which a rate means nothing.
 #pragma once
@@ -73,18 +73,21 @@ class Bench {
     }
     for (size_t i = 0; i < entries.size(); ++i)
       guarded(timings[i], [&] { timings[i].runs_per_batch = warm_up(entries[i]); });
+    std::vector<size_t> regular, brief;
+    for (size_t i = 0; i < entries.size(); ++i) (entries[i].brief ? brief : regular).push_back(i);
     for (int round = 0; round < options_.rounds; ++round) {
       std::vector<std::vector<double>> us(entries.size()), wall_us(entries.size());
+      const auto take = [&](size_t i, bool first, bool last) {
+        guarded(timings[i], [&] {
+          if (first) say(entries[i], round);
+          const Times times = visit(entries[i], timings[i].runs_per_batch, last);
+          us[i].push_back(times.us), wall_us[i].push_back(times.wall_us);
+        });
+      };
       for (int turn = 0; turn < options_.batches; ++turn)
-        for (const size_t i : visiting_order(entries.size(), round + turn)) {
-          const bool last = turn + 1 == options_.batches;
-          if (entries[i].brief && !last) continue;
-          guarded(timings[i], [&] {
-            if (turn == 0 || entries[i].brief) say(entries[i], round);
-            const Times times = visit(entries[i], timings[i].runs_per_batch, last);
-            us[i].push_back(times.us), wall_us[i].push_back(times.wall_us);
-          });
-        }
+        for (const size_t place : visiting_order(regular.size(), round * options_.batches + turn))
+          take(regular[place], turn == 0, turn + 1 == options_.batches);
+      for (const size_t i : brief) take(i, true, true);
       for (size_t i = 0; i < entries.size(); ++i)
         if (timings[i].failure.empty()) timings[i].round_us.push_back(median(us[i])), timings[i].round_wall_us.push_back(median(wall_us[i]));
     }

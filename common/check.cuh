@@ -98,13 +98,16 @@ GROUT_HD float fill_value(const Fill& fill, int64_t element) {
 
 // A matrix in host memory: every byte outside the logical elements holds the padding byte, logical ones start as NaN.
 struct HostMatrix {
+  static constexpr int64_t kFillRows = 16;  // a thread takes at once
   StoredMatrix layout;
   std::vector<unsigned char> bytes;
 
   explicit HostMatrix(const StoredMatrix& m, unsigned char padding = kPoison)
       : layout(m), bytes(static_cast<size_t>(m.span()) * element_bytes(m.type), padding) {
-    const size_t size = element_bytes(m.type);
-    each([&](int64_t, int64_t index) { std::memset(&bytes[static_cast<size_t>(index) * size], kPoison, size); });
+    const size_t size = element_bytes(m.type), row = static_cast<size_t>(m.stored_cols()) * size;
+    for (int64_t b = 0; row > 0 && b < m.distinct_batches(); ++b)
+      for (int64_t r = 0; r < m.stored_rows(); ++r)
+        std::memset(bytes.data() + static_cast<size_t>(b * m.batch_stride + r * m.pitch) * size, kPoison, row);
   }
   float get(int64_t b, int64_t r, int64_t c) const {
     return load_element(layout.type, bytes.data(), layout.index(b, r, c));
@@ -112,10 +115,22 @@ struct HostMatrix {
   void set(int64_t b, int64_t r, int64_t c, float value) {
     store_element(layout.type, bytes.data(), layout.index(b, r, c), value);
   }
+  // By several threads where it is large.
   void fill(const Fill& f) {
-    each([&](int64_t element, int64_t index) {
-      store_element(layout.type, bytes.data(), index, fill_value(f, element));
-    });
+    const int64_t rows = layout.cols == 0 ? 0 : layout.distinct_batches() * layout.rows;
+    std::atomic<int64_t> next{0};
+    const auto work = [&] {
+      for (int64_t first; (first = next++ * kFillRows) < rows;)
+        for (int64_t row = first; row < std::min(rows, first + kFillRows); ++row)
+          for (int64_t c = 0; c < layout.cols; ++c)
+            store_element(layout.type, bytes.data(), layout.index(row / layout.rows, row % layout.rows, c),
+                          fill_value(f, row * layout.cols + c));
+    };
+    const bool small = rows * layout.cols < 1'000'000;
+    std::vector<std::thread> others(small ? 0 : std::max(1u, std::thread::hardware_concurrency()) - 1);
+    for (auto& thread : others) thread = std::thread(work);
+    work();
+    for (auto& thread : others) thread.join();
   }
   // Calls f(number of the logical element in row-major order, storage index).
   template <class F>

@@ -31,6 +31,9 @@ inline cublasHandle_t cublas_handle() {
   thread_local cublasHandle_t handle = [] {
     cublasHandle_t h = nullptr;
     require_cublas(cublasCreate(&h), "cublasCreate");
+    // Or it may split K and add the parts in C's type, which loses more than fp32 accumulation may.
+    require_cublas(cublasSetMathMode(h, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+                   "cublasSetMathMode");
     return h;
   }();
   return handle;
@@ -38,7 +41,6 @@ inline cublasHandle_t cublas_handle() {
 
 // C = alpha * A * B + beta * C with fp32 accumulation (fp32 operands: no TF32); pointers to the matrices' bases. cuBLAS
 // takes column-major matrices, and a row-major matrix is its transpose in column-major: so C^T = B^T * A^T.
-// In its default mode, the one users get, cuBLAS may split K and add the parts in C's type.
 inline Status cublas_gemm(const StoredMatrix& a, const void* a_data, const StoredMatrix& b, const void* b_data,
                           const StoredMatrix& c, void* c_data, float alpha, float beta, cudaStream_t stream) {
   const auto cuda_type = [](ElementType t) {

@@ -33,11 +33,14 @@ inline Ratio paired_ratio(const std::vector<double>& base, const std::vector<dou
   return {median(ratios), *low, *high};
 }
 
-// The order in which `entries` entries are visited: forth in even turns, back in odd ones (A B, B A, A B, ...), so that a drift of
-// clocks or temperature that is linear in time favours none.
+// The order in which `entries` entries are visited in a turn: A B, B A, A B, ...; of more than two, the rows of a Williams square.
+// Over `entries` turns each stands in each place once, so that a drift that is linear in time favours none; over twice as many each
+// comes directly behind each other one equally often, so that what a hot one leaves behind favours none either.
 inline std::vector<size_t> visiting_order(size_t entries, int turn) {
+  const auto row = static_cast<size_t>(turn);
   std::vector<size_t> order(entries);
-  for (size_t i = 0; i < entries; ++i) order[i] = turn % 2 ? entries - 1 - i : i;
+  for (size_t i = 0; i < entries; ++i) order[i] = ((i % 2 ? (i + 1) / 2 : entries - i / 2) + row) % entries;
+  if (entries % 2 == 1 && row / entries % 2 == 1) std::reverse(order.begin(), order.end());
   return order;
 }
 

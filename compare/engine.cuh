@@ -77,7 +77,7 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
   std::vector<BenchEntry> entries;
   for (const size_t i : right) {
     Policy& p = work.policies[i];
-    BenchEntry entry{.name = p.sample.name, .run = p.run, .brief = p.sample.role == Role::ceiling, .before = p.poison};
+    BenchEntry entry{.name = p.sample.name, .run = p.run, .brief = p.sample.role == Role::ceiling || p.sample.role == Role::preparation, .before = p.poison};
     if (p.judge)
       entry.after = [&p] {
         const Judgement j = p.judge();

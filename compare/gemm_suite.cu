@@ -70,7 +70,7 @@ std::vector<Case> all_cases() {
 }
 
 std::vector<std::string> policies_of(const GemmBench& bench, const std::string& kind) {
-  if (kind == "batched") return {"batch 1", "batch 4", "grout", "cublasGemmEx", "cublasLt"};
+  if (kind == "batched") return {"batch 1", "batch 4", "cublasGemmEx", "cublasLt"};
   std::vector<std::string> names = {"grout", "cublasGemmEx", "cublasLt"};
   const bool tensor = bench.type() != ElementType::f32;
   if (kind == "aligned" && tensor) names.insert(names.begin() + 1, {"grout bounded", "pinned"});

@@ -207,7 +207,8 @@ constexpr const char* kNotes = R"(## How to read this
   result written, once.
 - **share of the ceiling**: bound time / device time. The bound time is the larger of GFLOP / the compute ceiling's
   rate and MB / the memory ceiling's rate; the word says which one binds. Both ceilings were measured in the same
-  rounds and stand in the table. Where the data stay in L2 a share above 1 of the memory ceiling is possible.
+  rounds and stand in the table. Where the data stay in L2 a share above 1 of the memory ceiling is possible. Ceilings and
+  preparations have one batch of 5 ms a round.
 - **graph**: how many runs one CUDA graph holds; no: launched one by one.
 - **tiles**, **waves**, **last wave**: tiles of the output, tiles / those that the device holds at once, how full the
   last wave is.

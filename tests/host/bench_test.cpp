@@ -69,7 +69,7 @@ TEST(Bench, VisitsInOrder) {
     for (const std::string& word : {name + "-1", "poison " + name, "run " + name}) expected.push_back(word);
   for (int round = 0; round < 4; ++round)
     for (int turn = 0; turn < 3; ++turn)
-      for (const std::string& name : (round + turn) % 2 ? std::vector<std::string>{"b", "a"} : std::vector<std::string>{"a", "b"}) {
+      for (const std::string& name : (3 * round + turn) % 2 ? std::vector<std::string>{"b", "a"} : std::vector<std::string>{"a", "b"}) {
         if (turn == 0) expected.push_back(name + std::to_string(round));
         if (turn == 2) expected.push_back("poison " + name);
         if (expected.back() != "run " + name) expected.push_back("run " + name);

@@ -38,22 +38,29 @@ TEST(Statistics, UnequalCountsHaveNoRatio) {
 
 // Each round visits all; over an even number of rounds each entry's mean place is the same, so a drift that is linear
 // in time falls on all alike.
-TEST(Statistics, VisitsAreCounterbalanced) {
-  for (size_t entries = 1; entries <= 9; ++entries) {
-    for (const int rounds : {2, 4, 10}) {
-      std::vector<double> place(entries);
-      double time = 0;
-      for (int round = 0; round < rounds; ++round) {
-        const std::vector<size_t> order = visiting_order(entries, round);
-        std::vector<size_t> sorted = order;
-        std::sort(sorted.begin(), sorted.end());
-        for (size_t i = 0; i < entries; ++i) ASSERT_EQ(sorted[i], i) << entries << " entries, round " << round;
-        EXPECT_EQ(order.front(), round % 2 ? entries - 1 : 0);
-        for (const size_t i : order) place[i] += time++;
-      }
-      for (size_t i = 1; i < entries; ++i)
-        EXPECT_EQ(place[i], place[0]) << entries << " entries, " << rounds << " rounds";
+// Every turn visits every entry once; over as many turns as there are entries each stands in each place once; over twice as many each
+// comes directly behind each other one equally often.
+TEST(Statistics, VisitingOrderIsCounterbalanced) {
+  EXPECT_TRUE(visiting_order(0, 3).empty());
+  EXPECT_EQ(visiting_order(2, 0), (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(visiting_order(2, 1), (std::vector<size_t>{1, 0}));
+  EXPECT_EQ(visiting_order(2, 2), (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(visiting_order(4, 0), (std::vector<size_t>{0, 1, 3, 2}));
+  for (size_t entries = 1; entries <= 12; ++entries) {
+    std::vector<std::vector<int>> places(entries, std::vector<int>(entries)), behind = places;
+    for (int turn = 0; turn < 2 * static_cast<int>(entries); ++turn) {
+      const std::vector<size_t> order = visiting_order(entries, turn);
+      std::vector<size_t> sorted = order;
+      std::sort(sorted.begin(), sorted.end());
+      for (size_t i = 0; i < entries; ++i) ASSERT_EQ(sorted[i], i) << entries << " entries, turn " << turn;
+      for (size_t i = 0; i < entries; ++i) ++places[order[i]][i];
+      for (size_t i = 1; i < entries; ++i) ++behind[order[i]][order[i - 1]];
+      if (turn + 1 != static_cast<int>(entries)) continue;
+      for (const auto& of : places)
+        for (const int count : of) EXPECT_EQ(count, 1) << entries << " entries";
     }
+    for (size_t a = 0; a < entries; ++a)
+      for (size_t b = 0; b < entries; ++b) EXPECT_EQ(behind[a][b], a == b ? 0 : 2) << entries << " entries, " << a << " behind " << b;
   }
 }
 TEST(Statistics, NeighboursUnderDriftKeepTheirRatio) {
