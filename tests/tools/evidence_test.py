@@ -574,7 +574,8 @@ with tempfile.TemporaryDirectory() as folder:
         wrong = done.returncode != code or any(piece not in done.stdout for piece in pieces)
         cases.check(f"the program: {name}", f"{done.returncode} {done.stdout[-2000:]}" if wrong else None)
 
-    program("without evidence it fails and names the files", 1, "tests/evidence has no", *DATA)
+    program("without evidence nothing may be quoted", 0, "is not measured yet, and nothing is quoted from it", *DATA)
+    program("without evidence nothing can be written", 1, "it is missing", *DATA, arguments=["--write"])
     (root / "tests/evidence").mkdir()
     for file, data in DATA.items():
         (root / "tests/evidence" / file).write_text(json.dumps(data), encoding="utf-8")
@@ -599,5 +600,5 @@ with tempfile.TemporaryDirectory() as folder:
     edited("a block that nothing makes", "compare/README.md", "figures: compare_noise", "figures: other", 1,
            "it has other, and compare_noise are made")
     (root / "tests/evidence" / SELF).unlink()
-    program("a file that is gone", 1, f"tests/evidence has no {SELF}")
+    program("a file that is gone", 1, f"tests/evidence has {SELF}: it is missing, and quoted in compare/README.md, compare_noise")
 cases.finish()
