@@ -21,6 +21,9 @@ struct ReplaySource {
 // A file of the whole text is preferred; else what follows the last colon is the sample.
 ReplaySource replay_source(const std::string& argument);
 
+// Refuses an OUTDIR that is no folder, or that holds one of the files to be repeated: they would be replaced.
+void require_output(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& sources);
+
 struct Planned {
   Case now;       // to be measured: `requested` holds what was realised; nothing realised, no figures
   Case recorded;  // the same samples under the same names, as recorded; its pairs are those with a recorded verdict

@@ -167,9 +167,7 @@ template <class T>
 Status gemm_mma_choose(const GemmArguments& g, int64_t k, const DeviceInfo& device, const GemmChoice* forced,
                        const GemmMmaVariant<T>*& best) {
   const bool aligned_operands = gemm_operands_aligned(g, k);
-  const auto d_bytes = static_cast<int64_t>(element_bytes(g.out));
-  const bool aligned_out = reinterpret_cast<uintptr_t>(g.d) % 16 == 0 && g.ldc * d_bytes % 16 == 0 &&
-                           (g.batch == 1 || g.batch_d * d_bytes % 16 == 0);
+  const bool aligned_out = vectors_aligned(g.d, g.ldc, g.batch, g.batch_d, g.out);
   best = nullptr;
   double best_time = 0;
   for (const GemmMmaVariant<T>& v : gemm_mma_variants<T>(g.trans_a, g.trans_b)) {
@@ -304,6 +302,7 @@ inline Status gemm_simt_choose(const GemmArguments& g, int64_t k, const DeviceIn
   double best_time = 0;
   for (const GemmSimtVariant& v : gemm_simt_variants(g.trans_a, g.trans_b)) {
     if (v.shared_bytes > device.shared_per_block) continue;
+    if (k / v.tile_k > int64_t{1} << 30) continue;  // the kernel counts k-tiles in 32 bits
     const GemmPath path = gemm_simt_path(g, k, v);
     if (g.bounds == GemmBounds::none && path != GemmPath::aligned) continue;
     // Full tiles may be forced to the bounded path.
@@ -391,9 +390,8 @@ inline Status gemm_simt_launch(const GemmArguments& g, int64_t k, const DeviceIn
 // Bytes of workspace with which `gemm` need not allocate: 0 unless misaligned operands are worth copying. Which are
 // misaligned depends on their addresses: set those first.
 inline size_t gemm_workspace_bytes(const GemmArguments& g) {
-  if (!gemm_check_extents(g) || g.k == 0 || g.alpha == 0 || g.bounds == GemmBounds::none ||
-      !detail::gemm_repack_pays(g))
-    return 0;
+  const bool nothing = g.m == 0 || g.n == 0 || g.batch == 0 || g.k == 0 || g.alpha == 0;
+  if (!gemm_check_extents(g) || nothing || g.bounds == GemmBounds::none || !detail::gemm_repack_pays(g)) return 0;
   return detail::gemm_repack_plan(g).bytes();
 }
 

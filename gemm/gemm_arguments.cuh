@@ -92,6 +92,7 @@ inline bool byte_range(const void* base, int64_t rows, int64_t cols, int64_t ld,
                        size_t bytes, ByteRange& range) {
   int64_t last_row, last_batch, last, size;
   if (__builtin_mul_overflow(rows - 1, ld, &last_row) || __builtin_mul_overflow(batch - 1, batch_stride, &last_batch) ||
+      last_batch == INT64_MIN ||  // it has no magnitude
       __builtin_add_overflow(last_row, cols, &last) ||
       __builtin_add_overflow(last, last_batch < 0 ? -last_batch : last_batch, &size) ||
       __builtin_mul_overflow(size, static_cast<int64_t>(bytes), &size))

@@ -15,7 +15,7 @@ class CompareGpu : public GpuTest {};
 
 TEST_F(CompareGpu, WhatIsWrongHasNoFigure) {
   const compare::Case c = compare::measure(faulty_work(), as_graph);
-  ASSERT_EQ(c.samples.size(), 8u);
+  ASSERT_EQ(c.samples.size(), 9u);
   for (const compare::Sample& s : c.samples) {
     const bool right = s.name == fault_name(Fault::none);
     EXPECT_EQ(s.has_figure(), right) << s.name;

@@ -47,6 +47,23 @@ TEST(Bench, ComparesEntriesThatSleep) {
   }
 }
 
+// A call of several runs takes the time of all: a run's is its share. A round's figure is the median of its batches.
+TEST(Bench, TimesAreOfARunAndMediansOfBatches) {
+  int visits = 0;
+  BenchOptions options = short_rounds(false, 1, 3);
+  options.warm_up_ms = 1, options.batch_ms = 0.001;  // one call a batch
+  bool timed = false;
+  options.progress = [&](const std::string&, int round) { timed = round >= 0; };
+  // In a visit one call settles the clocks, one is timed: the first of three visits is slow.
+  const auto run = [&](cudaStream_t s) { sleeper(timed && visits++ < 2 ? 200000 : 20000)(s); };
+  const Timing t = Bench(options).compare({{.name = "ten", .run = run, .repeats = 10}})[0];
+  EXPECT_EQ(t.runs_per_batch, 1);
+  for (const double us : {t.us, t.wall_us}) {
+    EXPECT_GE(us, 1990);
+    EXPECT_LT(us, 15000);
+  }
+}
+
 // Forth and back in turn; the last batch of a round between its before and its after; as many runs as were asked for.
 TEST(Bench, VisitsInOrder) {
   std::vector<std::string> seen;

@@ -201,6 +201,25 @@ TEST(CompareReplaySource, FileAndSample) {
   EXPECT_EQ(refusal_of([&] { (void)source("ref.json:"); }), "ref.json:: the colon is followed by no sample's name");
 }
 
+// What is to be repeated is not replaced, under whatever name.
+TEST(CompareReplaySource, OutputApart) {
+  const auto folder = std::filesystem::temp_directory_path() / ("grout_output_" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  const auto file = folder / "results.json", beside = folder / "reference.json";
+  EXPECT_EQ(refusal_of([&] { require_output(folder / "new", {file}); }), "taken");
+  EXPECT_EQ(refusal_of([&] { require_output(folder, {file}); }), "taken");  // there is none yet
+  std::ofstream(file) << "{}";
+  std::ofstream(beside) << "{}";
+  EXPECT_EQ(refusal_of([&] { require_output(folder, {}); }), "taken");
+  EXPECT_EQ(refusal_of([&] { require_output(folder, {beside}); }), "taken");
+  const std::string words = ": would be replaced by what is measured now; give another OUTDIR";
+  EXPECT_EQ(refusal_of([&] { require_output(folder, {file}); }), file.string() + words);
+  const auto link = folder / ".." / folder.filename() / "results.json";
+  EXPECT_EQ(refusal_of([&] { require_output(folder, {beside, link}); }), link.string() + words);
+  EXPECT_EQ(refusal_of([&] { require_output(file, {}); }), file.string() + ": is a file; OUTDIR is a folder");
+  std::filesystem::remove_all(folder);
+}
+
 // What a suite brings back under its own names' roles, or not at all, can be written all the same.
 TEST(CompareReplayPlan, WhatWasMeasuredIsHeldToIt) {
   const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, sample_results(), {"cand.json", ""});

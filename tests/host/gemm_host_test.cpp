@@ -139,6 +139,9 @@ TEST(GemmCheck, Overflow) {
                  {"A", "1099511627776 matrices", "63-bit"});
   expect_refused([](Problem& p) { p.g.batch = 2, p.g.batch_a = INT64_MAX; }, {"A", "63-bit"});
   expect_refused([](Problem& p) { p.g.batch = 2, p.g.batch_a = INT64_MIN; }, {"A", "63-bit"});
+  // The smallest number has no magnitude: beside a long matrix it must not cancel it.
+  expect_refused([](Problem& p) { p.g.m = 2, p.g.lda = int64_t{1} << 62, p.g.batch = 2, p.g.batch_a = INT64_MIN; },
+                 {"A", "63-bit"});
   // Large, but addressable (3 rows of 2^55 elements); no memory is touched.
   expect_accepted([](Problem& p) {
     p.g.k = 3, p.g.ldb = int64_t{1} << 33;
@@ -344,6 +347,19 @@ TEST(GemmWorkspace, OverlappingMatricesAreNotCopiedBeyondAnyMemory) {
   EXPECT_EQ(gemm_workspace_bytes(g), 0u);
 }
 
+// Where nothing is multiplied, nothing is copied.
+TEST(GemmWorkspace, NoneForNothing) {
+  alignas(16) static uint16_t memory[8];
+  GemmArguments g;
+  g.m = 64, g.n = 100, g.k = 512, g.lda = 512, g.ldb = 101, g.ldc = 100, g.a = g.b = memory;
+  EXPECT_EQ(gemm_workspace_bytes(g), 512u * 104 * 2);
+  for (int64_t GemmArguments::*extent : {&GemmArguments::m, &GemmArguments::n, &GemmArguments::k, &GemmArguments::batch}) {
+    GemmArguments nothing = g;
+    nothing.*extent = 0;
+    EXPECT_EQ(gemm_workspace_bytes(nothing), 0u);
+  }
+}
+
 // Which k-tiles a walk may copy without tests: 4 or fewer of 32. Rows of A past M are repeated; only where vectors run along m
 // and stick out of their rows must a row follow.
 TEST(Walk, TilesThatNeedNoTest) {
@@ -369,6 +385,21 @@ TEST(Walk, TilesThatNeedNoTest) {
   EXPECT_EQ(tiles(m_major, 100, 129), 4);
   EXPECT_EQ(tiles(m_major, 128, 31), 0);
   EXPECT_EQ(tiles(k_major, 100, 0), 0);
+}
+
+// A kernel counts k-tiles in 32 bits: of 2^35, those of 16 are too many.
+TEST(GemmSimt, LongestSumsTakeTilesWhoseCountFits) {
+  DeviceInfo device;
+  device.major = 9, device.sms = 132, device.shared_per_block = 227 * 1024;
+  GemmArguments g;
+  g.m = g.n = g.ldc = 1, g.k = g.lda = g.ldb = int64_t{1} << 35, g.type = g.out = ElementType::f32, g.trans_b = true;
+  for (const GemmSimtVariant& v : detail::gemm_simt_variants(false, true)) {
+    GemmChoice forced;
+    forced.kernel = "simt", forced.path = GemmPath::bounded;
+    forced.tile_m = v.tile_m, forced.tile_n = v.tile_n, forced.tile_k = v.tile_k;
+    const GemmSimtVariant* chosen = nullptr;
+    EXPECT_EQ(bool(detail::gemm_simt_choose(g, g.k, device, &forced, chosen)), v.tile_k != 16) << v.tile_m << "x" << v.tile_n;
+  }
 }
 
 // What the fp32 kernel's model chooses on a device with 132 multiprocessors, for shapes whose times are known

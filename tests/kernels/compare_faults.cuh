@@ -7,9 +7,9 @@
 
 namespace grout::test {
 
-enum class Fault { none, one_element, nan, nothing, late, padding, status, no_judge };
+enum class Fault { none, one_element, nan, nothing, once, late, padding, status, no_judge };
 constexpr const char* fault_name(Fault fault) {
-  constexpr const char* kNames[] = {"right", "one element wrong", "a NaN", "nothing written", "wrong from the fourth run on", "padding written",
+  constexpr const char* kNames[] = {"right", "one element wrong", "a NaN", "nothing written", "nothing written from the second run on", "wrong from the fourth run on", "padding written",
                                     "refuses", "without a judge"};
   return kNames[static_cast<int>(fault)];
 }
@@ -37,12 +37,14 @@ inline compare::Policy faulty_policy(Fault fault) {
       require(launch(&spoil_kernel, dim3(1), dim3(32), 0, stream, f->device_c.as<bf16>(), index, bits, flip));
     };
     ++*calls;
-    if (fault == Fault::nothing) return;
+    if (fault == Fault::nothing || (fault == Fault::once && *calls > 1)) return;
     require(gemm(g, stream));
     if (fault == Fault::one_element || (fault == Fault::late && *calls > 3)) spoil(64 * 104 + 96, 0, 0x10);  // a bit of its mantissa
     if (fault == Fault::nan) spoil(0, 0x7fff, 0);
     if (fault == Fault::padding) spoil(97, 0, 1);
   };
+  // What lies there already is right, and must not be taken for what was written.
+  if (fault == Fault::nothing && !gemm(g, nullptr)) throw std::runtime_error("the right product was not written");
   p.poison = [f] { f->reset(); };
   if (fault != Fault::no_judge)
     p.judge = [f] { return compare::judgement(f->verify("compare")); };
@@ -54,7 +56,7 @@ inline compare::Work faulty_work() {
   compare::Work work;
   work.header.suite = "test", work.header.name = "faults";
   work.header.protocol = {"sweep", 3, 2, 0.2, 0.2, false};
-  for (const Fault fault : {Fault::none, Fault::one_element, Fault::nan, Fault::nothing, Fault::late, Fault::padding, Fault::status, Fault::no_judge}) {
+  for (const Fault fault : {Fault::none, Fault::one_element, Fault::nan, Fault::nothing, Fault::once, Fault::late, Fault::padding, Fault::status, Fault::no_judge}) {
     work.policies.push_back(faulty_policy(fault));
     work.header.pairs.push_back({fault_name(Fault::none), fault_name(fault)});
   }

@@ -10,7 +10,7 @@ using namespace test;
 
 TEST(Compare, WhatIsWrongHasNoFigure) {
   const compare::Case c = compare::measure(faulty_work(), {});
-  ASSERT_EQ(c.samples.size(), 8u);
+  ASSERT_EQ(c.samples.size(), 9u);
   for (const compare::Sample& s : c.samples) {
     const bool right = s.name == fault_name(Fault::none);
     EXPECT_EQ(s.has_figure(), right) << s.name;
@@ -30,6 +30,8 @@ TEST(Compare, WhatIsWrongHasNoFigure) {
   says(Fault::one_element, "1 of 6305 elements wrong");
   says(Fault::nan, "1 of 6305 elements wrong");
   says(Fault::nothing, "6305 of 6305 elements wrong");
+  EXPECT_EQ(c.find(fault_name(Fault::nothing))->failure.find("after it was timed"), std::string::npos);  // seen at once
+  says(Fault::once, "wrong after it was timed: ");
   says(Fault::late, "wrong after it was timed: ");
   says(Fault::padding, "1 padding bytes changed");
   says(Fault::status, "lda=72 is smaller than the stored row of A");

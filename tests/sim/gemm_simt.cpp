@@ -141,6 +141,31 @@ TEST_F(Gemm, F32RepackedOperands) {
   EXPECT_GE(ran, thread_sanitizer() ? 2 : 60);
 }
 
+// The second product reads what the first one writes, and may start before the first one has ended: it must wait for it.
+TEST_F(Gemm, F32ProductOfAProduct) {
+  constexpr int64_t kSide = 32;
+  for (int mode = 0; mode < 10; ++mode) {
+    GemmCase x;
+    x.schedule = mode, x.seed = static_cast<uint64_t>(mode), x.processors = 4;  // twice as many as tiles: a programmatic start
+    use(x);
+    const std::vector<float> ones(kSide * kSide, 1.f);
+    const size_t bytes = ones.size() * sizeof(float);
+    DeviceBuffer one(bytes);
+    const DeviceBuffer product(bytes), result(bytes);
+    one.upload(ones.data());
+    GemmCall g;
+    g.m = g.n = g.k = g.lda = g.ldb = g.ldc = kSide, g.type = g.out = ElementType::f32;
+    g.a = g.b = one.data(), g.d = product.data();
+    ASSERT_TRUE(run_gemm(g, nullptr));
+    g.a = product.data(), g.d = result.data();
+    ASSERT_TRUE(run_gemm(g, nullptr));
+    require_success(cudaDeviceSynchronize(), "two products");
+    std::vector<float> got(ones.size());
+    result.download(got.data());
+    EXPECT_EQ(got, std::vector<float>(ones.size(), static_cast<float>(kSide * kSide))) << "mode " << mode;
+  }
+}
+
 // Workspaces of the fp32 kernel: what is asked for is enough, is not exceeded, and less is refused. Only what pays is copied.
 TEST_F(GemmSlow, F32Workspace) {
   GemmCase x;
