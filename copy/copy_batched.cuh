@@ -13,7 +13,7 @@
 //               column meet no bank twice.
 // completion    copy_batched, __syncthreads (everybody's), then the tile may be read.
 // rejects       see crop_check, check_copy_batch; workers other than these.
-// verified      simulated device, assembled for sm_80 to sm_121a.
+// verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
 #include "common/batch.cuh"
 #include "copy/crop.cuh"

@@ -15,10 +15,11 @@
 //               memory, so that copies read and write along it without bank conflicts: contiguous along m (n), where a lane
 //               reads its four rows (columns) of one k in 16 bytes; or contiguous along k, where it reads four k of one row,
 //               in chunks of 16 bytes that are swizzled by the lane's row. tests/host counts the conflicts of both: none.
-// barriers      of the block: tiles complete -> products; products done -> next copies; C complete -> store; stored -> next
-// tile. completion    k-tile t:   copy A, B | barrier | products | barrier      k-tile t + 1:   copy A, B | ... rejects     
-//  see gemm_check, check_copy_batch; A and B other than f32.
-// verified      simulated device, assembled for sm_80 to sm_121a.
+// barriers      of the block: tiles complete -> products; products done -> next copies; C complete -> store; stored ->
+//               next tile.
+// completion    k-tile t:   copy A, B | barrier | products | barrier      k-tile t + 1:   copy A, B | ...
+// rejects       see gemm_check, check_copy_batch; A and B other than f32.
+// verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
 #include "common/batch.cuh"
 #include "gemm/gemm_arguments.cuh"

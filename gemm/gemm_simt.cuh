@@ -22,7 +22,7 @@
 //                 (stage of t - 1)                         all warps have left the stage of k-tile t
 //
 // rejects       nothing: what it cannot do is refused by the host entry, gemm.cuh.
-// verified      simulated device, assembled for sm_80 to sm_121a.
+// verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
 #include <array>
 #include <span>
