@@ -138,5 +138,25 @@ TEST(Verdict, NoFigureNoVerdict) {
   EXPECT_EQ(c::counts(k).failures, 1);
 }
 
+// A sample that failed has no figure, whatever its rounds say; one without rounds has none either, and counts as a failure; a pair
+// is as valid as the less valid of its two.
+TEST(Record, WhatHasAFigure) {
+  c::Case x;
+  x.samples.resize(3);
+  x.samples[0].name = "base", x.samples[0].validated = 5, x.samples[0].round_us = {1, 1, 1, 1};
+  x.samples[1].name = "candidate", x.samples[1].validated = 3, x.samples[1].round_us = {1, 1, 1, 1};
+  x.samples[2].name = "failed", x.samples[2].validated = 5, x.samples[2].round_us = {1, 1, 1, 1}, x.samples[2].failure = "one wrong";
+  EXPECT_EQ(c::validated_pairs(x, {"base", "candidate"}), 2);
+  EXPECT_EQ(c::validated_pairs(x, {"candidate", "base"}), 2);
+  EXPECT_TRUE(x.samples[0].has_figure());
+  EXPECT_FALSE(x.samples[2].has_figure());
+  EXPECT_EQ(c::validated_pairs(x, {"base", "failed"}), 0);
+  EXPECT_EQ(c::verdict(x, {"base", "failed"}).kind, Kind::none);
+  EXPECT_EQ(c::counts(x).failures, 1);
+  x.samples[1].round_us.clear();
+  EXPECT_FALSE(x.samples[1].has_figure());
+  EXPECT_EQ(c::counts(x).failures, 2);
+}
+
 }  // namespace
 }  // namespace grout

@@ -1,6 +1,9 @@
 // The engine of the comparison: what is wrong, at once or only later, has no figure. Its times mean nothing here.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/kernels/compare_faults.cuh"
 
 namespace grout {
@@ -48,6 +51,15 @@ TEST(Compare, AJudgeMustLook) {
   EXPECT_FALSE(c.samples[0].has_figure());
 }
 
+// What a judgement says is of the element nearest to its bound, not of the largest error.
+TEST(Compare, AJudgementIsOfOneElement) {
+  Comparison c;
+  c.elements = 7, c.max_error = 100, c.max_ratio = 0.5, c.bound = 2;
+  EXPECT_EQ(compare::judgement(c).error, 1);
+  EXPECT_EQ(compare::judgement(c).bound, 2);
+  EXPECT_EQ(compare::judgement(c).elements, 7);
+}
+
 // In a graph the runs are those of the graph; a policy of which none can be made has no figure.
 TEST(Compare, ShortRunsAreMeasuredInGraphs) {
   compare::Work work;
@@ -74,6 +86,21 @@ TEST(Compare, ShortRunsAreMeasuredInGraphs) {
   EXPECT_TRUE(in_graphs.samples[1].has_figure());
   EXPECT_NE(in_graphs.samples[2].failure.find("cannot be captured"), std::string::npos);
   EXPECT_FALSE(in_graphs.samples[2].has_figure());
+  EXPECT_NE(in_graphs.samples[0].round_us, in_graphs.samples[0].round_wall_us) << "device time is not the host's";
+  // Neither a ceiling nor a preparation is made a graph of, nor decides about the others.
+  compare::Work mixed = work;
+  mixed.policies.resize(1);
+  mixed.policies[0].run = [](cudaStream_t) { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+  for (const compare::Role role : {compare::Role::ceiling, compare::Role::preparation}) {
+    compare::Policy p = work.policies[1];
+    p.sample.name = compare::role_names[static_cast<int>(role)], p.sample.role = role;
+    mixed.policies.push_back(p);
+  }
+  for (const compare::Sample& s : compare::measure(mixed, graph).samples) EXPECT_EQ(s.graph, 0) << s.name;
+  mixed.policies[0] = work.policies[0];
+  const compare::Case with_short = compare::measure(mixed, graph);
+  for (const compare::Sample& s : with_short.samples)
+    EXPECT_EQ(s.graph, s.role == compare::Role::policy ? compare::kGraphRuns : 0) << s.name;
   work.graphs = false;
   EXPECT_EQ(compare::measure(work, graph).samples[0].graph, 0);
   work.graphs = true, work.header.protocol.cold = true;
