@@ -40,7 +40,8 @@ class LtGemm {
       prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
       // Parts of a split K are added in fp32, as by cublas_handle().
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-             uint32_t{c.type == ElementType::f32 ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+             static_cast<uint32_t>(c.type == ElementType::f32 ? CUBLASLT_REDUCTION_SCHEME_MASK
+                                                              : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
       const auto alignment = [](const void* p) { return static_cast<uint32_t>(std::min<uintptr_t>(reinterpret_cast<uintptr_t>(p) & -reinterpret_cast<uintptr_t>(p), 256)); };
       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(b_data));
       prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a_data));
