@@ -69,6 +69,7 @@ if(pinned_missing)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/pinned/pinned_missing.cpp CONTENT [=[
 #include "compare/pinned.h"
 namespace pinned {
+std::string commit() { return "@grout_pinned_commit@"; }
 std::string missing() { return R"sentence(pinned revision @pinned_name@ is not here: @pinned_missing@)sentence"; }
 std::string gemm(const Gemm&, Chosen*) { return missing(); }
 }  // namespace pinned
@@ -80,6 +81,6 @@ else()
   target_link_libraries(grout_pinned PRIVATE grout_nvcc)  # not grout_headers: the include path of today's
   configure_file(compare/pinned.h ${PROJECT_BINARY_DIR}/pinned/include/compare/pinned.h COPYONLY)
   target_include_directories(grout_pinned PRIVATE ${pinned_tree} ${PROJECT_BINARY_DIR}/pinned/include)
-  target_compile_definitions(grout_pinned PRIVATE grout=grout_pinned)
+  target_compile_definitions(grout_pinned PRIVATE grout=grout_pinned GROUT_PINNED_COMMIT="${grout_pinned_commit}")
   set_source_files_properties(compare/pinned.cu PROPERTIES OBJECT_DEPENDS ${pinned_stamp})
 endif()

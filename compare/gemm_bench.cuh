@@ -186,8 +186,8 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
       if (const std::string problem = pinned::gemm(on, to); !problem.empty()) throw std::runtime_error(problem);
     };
     run(nullptr, &chosen);
-    p.sample.requested = {{"commit", GROUT_PINNED_COMMIT}, {"bounds", "false"}};
-    p.sample.realised = {{"commit", GROUT_PINNED_COMMIT}, {"path", chosen.path},
+    p.sample.requested = {{"commit", pinned::commit()}, {"bounds", "false"}};
+    p.sample.realised = {{"commit", pinned::commit()}, {"path", chosen.path},
                          {"tile", std::to_string(chosen.tile_m) + "x" + std::to_string(chosen.tile_n) + "x" + std::to_string(chosen.tile_k)}};
     p.run = [run](cudaStream_t stream) { run(stream, nullptr); };
     output(p, *compact());

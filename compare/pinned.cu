@@ -41,6 +41,8 @@ template <> std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool, bo
 
 namespace pinned {
 
+std::string commit() { return GROUT_PINNED_COMMIT; }
+
 std::string missing() { return {}; }
 
 std::string gemm(const Gemm& g, Chosen* chosen) {

@@ -21,6 +21,9 @@ struct Chosen {
   int tile_m = 0, tile_n = 0, tile_k = 0;
 };
 
+// The revision's full name.
+std::string commit();
+
 // Empty, or why this program has no pinned revision: one sentence.
 std::string missing();
 
