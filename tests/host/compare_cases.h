@@ -4,6 +4,17 @@
 
 namespace grout::compare {
 
+// What `act` is refused with; "taken" where it is not.
+template <class Do>
+std::string refusal_of(Do&& act) {
+  try {
+    act();
+  } catch (const Refusal& refused) {
+    return refused.what();
+  }
+  return "taken";
+}
+
 inline Run sample_run() {
   Run r;
   r.command = "./run compare gemm out";

@@ -15,15 +15,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-template <class Do>
-std::string refusal_of(Do&& act) {
-  try {
-    act();
-  } catch (const Refusal& refused) {
-    return refused.what();
-  }
-  return "taken";
-}
 // As if the plan had been run: every sample with its requested settings realised, and the times recorded.
 Results run_again(const ReplayPlan& plan) {
   Results now;
