@@ -235,21 +235,7 @@ TEST_F(GemmSlow, F32NaNInOtherRows) {
       GemmCase x;
       x.m = 32, x.k = 33, x.n = 64, x.batch = 3, x.pad_a = x.pad_b = x.pad_c = pad, x.type = x.out = ElementType::f32;
       x.trans_b = trans_b;
-      use(x);
-      GemmData data(x, guard());
-      std::fill(data.a.bytes.begin(), data.a.bytes.end(), kPoison);
-      for (int64_t b = 0; b < x.batch; ++b)
-        for (int64_t i = 0; i < x.k; ++i) data.a.set(b, 0, i, 1.f);
-      data.device_a.upload(data.a.bytes.data());
-      ASSERT_TRUE(run_gemm(data.call(), nullptr));
-      HostMatrix got = data.d;
-      got.bytes = data.output();
-      for (int64_t b = 0; b < x.batch; ++b)
-        for (int64_t j = 0; j < x.n; ++j) {
-          float sum = 0;
-          for (int64_t i = 0; i < x.k; ++i) sum += data.b.get(b, i, j);
-          EXPECT_EQ(got.get(b, 0, j), sum) << "batch " << b << " column " << j << " pitch +" << pad;
-        }
+      expect_other_rows_stay_out(x);
     }
 }
 
@@ -285,16 +271,7 @@ TEST_F(GemmSlow, F32RepeatsAreBitIdentical) {
   GemmCase x;
   x.m = 65, x.n = 97, x.k = 173, x.alpha = 0.5f, x.beta = -1, x.integers = false, x.in_place = false;
   x.type = x.out = ElementType::f32;
-  std::vector<unsigned char> first;
-  for (int i = 0; i < 200; ++i) {
-    x.schedule = i % 10;
-    use(x);
-    sim::options().seed = static_cast<uint64_t>(i);
-    GemmData data(x, guard());
-    ASSERT_TRUE(run_gemm(data.call(), nullptr));
-    if (i == 0) first = data.output();
-    ASSERT_EQ(first, data.output()) << "repeat " << i;
-  }
+  expect_repeats_are_identical(x);
 }
 
 }  // namespace
