@@ -1,10 +1,13 @@
-// The arithmetic of paired timing on synthetic times, and one real comparison on the simulated device's host clock.
+// Paired timing on the simulated device, by the host's clock: what is run, in which order, and what becomes of the times.
 #include "common/bench.cuh"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
+
+#include "common/sim/state.h"  // what is allocated
 
 namespace grout {
 namespace {
@@ -37,11 +40,15 @@ TEST(Bench, ComparesEntriesThatSleep) {
       EXPECT_EQ(t.round_us.size(), 3u);
       EXPECT_EQ(t.round_wall_us.size(), 3u);
       EXPECT_EQ(t.failure, "");
-      EXPECT_GE(t.wall_us, t.us * 0.9);
+      if (!cold) {  // the same calls: cold, it is another one
+        EXPECT_GE(t.wall_us, t.us * 0.999);
+      }
     }
     EXPECT_EQ(timings[0].speed_up.median, 1);
     EXPECT_GE(timings[0].us, 1990);
     EXPECT_GE(timings[1].us, 490);
+    EXPECT_GE(timings[0].wall_us, 1990);
+    EXPECT_GE(timings[1].wall_us, 490);
     EXPECT_GT(timings[1].speed_up.median, 1);
     EXPECT_GE(timings[1].runs_per_batch, 1);
   }
@@ -62,6 +69,98 @@ TEST(Bench, TimesAreOfARunAndMediansOfBatches) {
     EXPECT_GE(us, 1990);
     EXPECT_LT(us, 15000);
   }
+}
+
+// A cold run has two figures: of the device, between events, and of the host, one call to its end.
+TEST(Bench, WallTimeIsTheHosts) {
+  for (const bool cold : {true, false}) {
+    BenchOptions options = short_rounds(cold, 4, 1);
+    options.warm_up_ms = options.batch_ms = 0.001;  // one call a batch, and in a cold one another on the host's clock
+    int calls = 0;
+    const auto run = [&](cudaStream_t s) { sleeper(cold && calls++ % 2 ? 30000 : 1000)(s); };
+    const Timing t = Bench(options).compare({{"two times", run}})[0];
+    EXPECT_EQ(t.runs_per_batch, 1);
+    ASSERT_EQ(t.round_us.size(), 4u);
+    ASSERT_EQ(t.round_wall_us.size(), 4u);
+    EXPECT_NE(t.round_us, t.round_wall_us);
+    EXPECT_EQ(t.us, median(t.round_us));
+    EXPECT_EQ(t.wall_us, median(t.round_wall_us));
+    EXPECT_LT(t.us, 15000);
+    EXPECT_GE(t.wall_us, cold ? 29990 : 990);
+  }
+}
+
+// Between its poison and its verdict a batch has an eighth of its calls for the clocks and the cache, one at least, and then
+// those that are timed: no fewer than one, however long they take, and no more than 4096, however short they are.
+TEST(Bench, SettlesAheadOfABatchOfOneTo4096Calls) {
+  for (const bool cold : {true, false})
+    for (const bool slow : {true, false}) {
+      BenchOptions options = short_rounds(cold, 2, 1);
+      options.warm_up_ms = 1, options.batch_ms = slow ? 0.001 : cold ? 20 : 200;
+      int calls = 0;
+      std::vector<int> visits;
+      const auto run = [&](cudaStream_t s) {
+        const bool settling = calls++ < (cold ? 2 : 1);  // of a batch of one
+        if (slow) sleeper(settling ? 50000 : 2000)(s);
+      };
+      const Timing t = Bench(options).compare({{.name = "counted", .run = run, .before = [&] { calls = 0; },
+                                                .after = [&] { visits.push_back(calls); }}})[0];
+      const std::string context = std::string(cold ? "cold" : "warm") + (slow ? ", slow" : ", fast");
+      EXPECT_EQ(t.failure, "") << context;
+      EXPECT_GE(t.runs_per_batch, slow || cold ? 1 : 4096) << context;  // fast and cold: flushes are not
+      EXPECT_LE(t.runs_per_batch, slow ? 1 : 4096) << context;
+      // A cold batch ends with one call more, on the host's clock.
+      const int expected = t.runs_per_batch + std::max(1, t.runs_per_batch / 8) + (cold ? 2 : 0);
+      EXPECT_EQ(visits, std::vector<int>(2, expected)) << context;
+      EXPECT_LT(t.us, 25000) << context << ": what settles was timed";
+    }
+}
+
+// What the L2 held is gone ahead of each cold run: a buffer of twice its size is overwritten, all of it, and no figure holds
+// that time.
+TEST(Bench, FlushesL2AheadOfEachColdRun) {
+  const auto allocations = [] {
+    std::vector<sim::Allocation> all;
+    sim::for_each_allocation([&](const sim::Allocation& allocation) { all.push_back(allocation); });
+    return all;
+  };
+  ASSERT_EQ(allocations().size(), 0u);
+  DeviceInfo info;
+  ASSERT_TRUE(device_info(info));
+  ASSERT_GT(info.l2_bytes, 0u);
+  BenchOptions options = short_rounds(true, 3, 3);
+  options.warm_up_ms = options.batch_ms = 2;
+  Bench bench(options);
+  ASSERT_EQ(allocations().size(), 1u);
+  const sim::Allocation buffer = allocations()[0];
+  ASSERT_EQ(buffer.bytes, 2 * info.l2_bytes);
+  // A flush leaves equal bytes, a run marks every line.
+  const auto mark = [&] {
+    for (size_t i = 0; i < buffer.bytes; i += 32) buffer.data[i] = static_cast<unsigned char>(~buffer.data[i]);
+    buffer.data[buffer.bytes - 1] = static_cast<unsigned char>(~buffer.data[0]);
+  };
+  mark();
+  int runs = 0, flushed = 0;
+  const auto run = [&](cudaStream_t) {
+    ++runs, flushed += std::memcmp(buffer.data, buffer.data + 1, buffer.bytes - 1) == 0;
+    mark();
+  };
+  const auto timings = bench.compare({{"marks", run}, {"nothing", [](cudaStream_t) {}}});
+  require_figures(timings);
+  EXPECT_GE(runs, 9 * 4);
+  EXPECT_EQ(flushed, runs);
+  double flush_us = INFINITY;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ(cudaMemset(buffer.data, i, buffer.bytes), cudaSuccess);
+    const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+    flush_us = std::min(flush_us, spent.count());
+  }
+  EXPECT_LT(timings[1].us, flush_us / 2);
+  EXPECT_LT(timings[1].wall_us, flush_us / 2);
+  // On a warm cache nothing is flushed.
+  const Bench warm(short_rounds(false));
+  EXPECT_EQ(allocations().size(), 1u);
 }
 
 // Forth and back in turn; the last batch of a round between its before and its after; as many runs as were asked for.

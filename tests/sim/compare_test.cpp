@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/kernels/compare_faults.cuh"
+#include "tests/sim/modes.h"
 
 namespace grout {
 namespace {
@@ -49,6 +50,86 @@ TEST(Compare, AJudgeMustLook) {
   const compare::Case c = compare::measure(std::move(work), {});
   EXPECT_EQ(c.samples[0].failure, "nothing was compared");
   EXPECT_FALSE(c.samples[0].has_figure());
+}
+
+class CompareInTime : public SimulatedTest90 {};
+
+__global__ void set_kernel(int* value, int to) {
+  if (threadIdx.x == 0) *value = to;
+}
+__global__ void peek_kernel(const int* value, int* seen) {
+  if (threadIdx.x == 0) *seen = *value;
+}
+
+// A run is judged once it is complete. This judge looks with a programmatic launch that does not wait for the launch ahead of
+// it: if nothing in between did, it sees what was there before the run.
+TEST_F(CompareInTime, ARunIsCompleteBeforeItIsJudged) {
+  sim::options().asynchrony = sim::Asynchrony::late;
+  DeviceBuffer value(sizeof(int)), seen(sizeof(int));
+  constexpr int kPoisoned = 1, kRight = 2;
+  const auto run = [&](cudaStream_t stream) {
+    if (const Status status = launch(&set_kernel, dim3(1), dim3(32), 0, stream, value.as<int>(), kRight); !status)
+      throw std::runtime_error(status.message);
+  };
+  const auto poison = [&] { value.upload(&kPoisoned); };
+  const auto look = [&] {
+    LaunchShape shape{dim3(1), dim3(32)};
+    shape.programmatic = true;
+    if (const Status status = launch(&peek_kernel, shape, nullptr, value.as<int>(), seen.as<int>()); !status)
+      throw std::runtime_error(status.message);
+    int result = 0;
+    seen.download(&result);
+    return result;
+  };
+  if (!thread_sanitizer()) {  // which reports it as the race that it is
+    poison(), run(nullptr);
+    ASSERT_EQ(look(), kPoisoned) << "this judge cannot tell";
+  }
+  poison(), run(nullptr);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(look(), kRight);
+
+  compare::Work work;
+  work.header.protocol = {"sweep", 3, 1, 0.1, 0.1, false};
+  compare::Policy p;
+  p.sample.name = "looks", p.run = run, p.poison = poison;
+  int looks = 0;
+  p.judge = [&] {
+    ++looks;
+    const int result = look();
+    return compare::Judgement{1, 0, 0, result == kRight ? "" : "it saw " + std::to_string(result)};
+  };
+  work.policies.push_back(p);
+  const compare::Case c = compare::measure(std::move(work), {});
+  EXPECT_EQ(c.samples[0].failure, "");
+  EXPECT_EQ(c.samples[0].validated, 4);
+  EXPECT_EQ(looks, 4);
+}
+
+// Of ceilings and preparations there is one batch a round, of policies and peers as many as the protocol says.
+TEST(Compare, CeilingsAndPreparationsAreBrief) {
+  compare::Work work;
+  work.header.protocol = {"sweep", 3, 4, 0.001, 0.001, false};
+  std::vector<int> calls(4);
+  using compare::Role;
+  for (const Role role : {Role::policy, Role::peer, Role::preparation, Role::ceiling}) {
+    compare::Policy p;
+    const auto i = static_cast<size_t>(role);
+    p.sample.name = compare::role_names[i], p.sample.role = role;
+    // Longer than a brief batch and its warm-up: one call each.
+    p.run = [&calls, i](cudaStream_t) { ++calls[i], std::this_thread::sleep_for(std::chrono::milliseconds(8)); };
+    if (role != Role::ceiling) p.judge = [] { return compare::Judgement{1, 0, 0, ""}; };
+    work.policies.push_back(p);
+  }
+  const compare::Case c = compare::measure(std::move(work), {});
+  for (const compare::Sample& s : c.samples) {
+    const bool brief = s.role == Role::ceiling || s.role == Role::preparation;
+    EXPECT_EQ(s.failure, "") << s.name;
+    EXPECT_EQ(s.round_us.size(), 3u) << s.name;
+    EXPECT_EQ(s.runs_per_batch, 1) << s.name;
+    // One is validated, two warm up; a batch is one that settles and one that is timed.
+    EXPECT_EQ(calls[static_cast<size_t>(s.role)], 3 + 3 * (brief ? 1 : 4) * 2) << s.name;
+  }
 }
 
 // What a judgement says is of the element nearest to its bound, not of the largest error.
