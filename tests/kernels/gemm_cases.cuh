@@ -1,6 +1,9 @@
 // Seeded GEMM problems for both devices: every value of every factor occurs equally often, in random company. Poison lies
 // around every logical operand, and the verdict covers the result, its padding, the guards and the operands.
 #pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <random>
@@ -136,6 +139,38 @@ struct GemmData {
     if (x.in_place && x.beta != 0) d.fill({x.integers, x.seed * 3 + 2, std::max(range, 1)});
   }
 };
+
+// For expect_other_rows_stay_out: K ends within a vector and a k-tile, rows lie next to one another and apart.
+inline std::vector<GemmCase> other_rows_cases(ElementType type) {
+  std::vector<GemmCase> cases;
+  for (const int64_t pad : {0, 1, 3, 7})
+    for (const bool trans_b : {false, true}) {
+      GemmCase x;
+      x.m = 32, x.k = 33, x.n = 64, x.batch = 16, x.pad_a = x.pad_b = x.pad_c = pad, x.trans_b = trans_b;
+      x.type = type, x.out = ElementType::f32;
+      cases.push_back(x);
+    }
+  return cases;
+}
+// A has ones in row 0 and NaN in all others, its padding included: what reads on past the end of K shows in row 0, as NaN * 0
+// is NaN.
+inline void expect_other_rows_stay_out(const GemmCase& x, size_t guard = 256) {
+  GemmData data(x, guard);
+  std::fill(data.a.bytes.begin(), data.a.bytes.end(), kPoison);
+  for (int64_t b = 0; b < x.batch; ++b)
+    for (int64_t i = 0; i < x.k; ++i) data.a.set(b, 0, i, 1.f);
+  data.device_a.upload(data.a.bytes.data());
+  const Status status = run_gemm(data.call(), nullptr);
+  ASSERT_TRUE(status) << describe(x) << ": " << status.message;
+  HostMatrix got = data.d;
+  got.bytes = data.output();
+  for (int64_t b = 0; b < x.batch; ++b)
+    for (int64_t j = 0; j < x.n; ++j) {
+      float sum = 0;
+      for (int64_t i = 0; i < x.k; ++i) sum += data.b.get(b, i, j);
+      EXPECT_EQ(got.get(b, 0, j), sum) << "batch " << b << " column " << j << ": " << describe(x);
+    }
+}
 
 // The memory of a matrix with any strides: the lowest element's index relative to the first, and the elements from there on.
 struct Hull {

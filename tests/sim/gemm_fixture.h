@@ -2,7 +2,6 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "tests/kernels/gemm_cases.cuh"
@@ -37,25 +36,6 @@ inline bool right(const GemmCase& x, GemmChosen* chosen = nullptr) {
   const Comparison result = data.verify();
   EXPECT_TRUE(result.pass()) << result.message;
   return result.pass();
-}
-
-// A has ones in row 0 and NaN in all others, its padding included: what reads on past the end of K shows in row 0.
-inline void expect_other_rows_stay_out(GemmCase x) {
-  use(x);
-  GemmData data(x, guard());
-  std::fill(data.a.bytes.begin(), data.a.bytes.end(), kPoison);
-  for (int64_t b = 0; b < x.batch; ++b)
-    for (int64_t i = 0; i < x.k; ++i) data.a.set(b, 0, i, 1.f);
-  data.device_a.upload(data.a.bytes.data());
-  ASSERT_TRUE(run_gemm(data.call(), nullptr));
-  HostMatrix got = data.d;
-  got.bytes = data.output();
-  for (int64_t b = 0; b < x.batch; ++b)
-    for (int64_t j = 0; j < x.n; ++j) {
-      float sum = 0;
-      for (int64_t i = 0; i < x.k; ++i) sum += data.b.get(b, i, j);
-      EXPECT_EQ(got.get(b, 0, j), sum) << "batch " << b << " column " << j << ": " << describe(x);
-    }
 }
 
 // 200 runs under all schedules give the same bits.
