@@ -60,14 +60,21 @@ Judgement judge(const Expected& e, int size) {
   return {e.rows * e.cols, static_cast<double>(wrong), 0, wrong ? std::to_string(wrong) + " of " + std::to_string(e.rows * e.cols) + " elements wrong" : ""};
 }
 
-// A policy that writes `bytes` from the start of the destination.
+constexpr std::ptrdiff_t kBand = 4096;  // bytes
+// A policy that writes the start of the destination, and nothing of the band behind it.
 Policy copy_policy(const std::string& name, const Expected& e, int size, std::function<Status(cudaStream_t)> run) {
   Policy p;
   p.sample.name = name;
   p.run = [run = std::move(run)](cudaStream_t s) { require(run(s)); };
   const auto extent = static_cast<size_t>(e.rows * e.ld) * static_cast<size_t>(size);
-  p.poison = [extent] { require_success(cudaMemset(arena().destination.data(), kPoison, extent), "cudaMemset"); };
-  p.judge = [e, size] { return judge(e, size); };
+  p.poison = [extent] { require_success(cudaMemset(arena().destination.data(), kPoison, extent + kBand), "cudaMemset"); };
+  p.judge = [e, size, extent] {
+    Judgement verdict = judge(e, size);
+    std::vector<unsigned char> band(kBand);
+    require_success(cudaMemcpy(band.data(), arena().destination.as<unsigned char>() + extent, kBand, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    if (std::count(band.begin(), band.end(), kPoison) != kBand) verdict.wrong += (verdict.wrong.empty() ? "" : ", ") + std::string("the bytes behind the destination were written");
+    return verdict;
+  };
   return p;
 }
 // cudaMemcpy of half the case's bytes: it reads and writes them.

@@ -1,6 +1,8 @@
 // One GEMM problem in device memory, and every policy that computes it.
 // Included by GPU code only.
 #pragma once
+#include <thrust/equal.h>
+#include <thrust/execution_policy.h>
 #include <memory>
 #include <optional>
 
@@ -16,7 +18,8 @@ namespace grout::compare {
 // The problem as it lies in memory with certain pitches; the output's verdict.
 class GemmStorage {
  public:
-  GemmStorage(const StoredMatrix& a, const StoredMatrix& b, const StoredMatrix& c, const Fill& fill) : fixture(a, b, c, 1, 0, fill) {}
+  GemmStorage(const StoredMatrix& a, const StoredMatrix& b, const StoredMatrix& c, const Fill& fill)
+      : fixture(a, b, c, 1, 0, fill), a_(copy_of(fixture.device_a)), b_(copy_of(fixture.device_b)) {}
 
   GemmFixture fixture;
 
@@ -27,10 +30,12 @@ class GemmStorage {
     require_success(cudaMemset(fixture.device_c.data(), kOutputPadding, fixture.device_c.size()), "cudaMemset");
     require_success(cudaMemset2D(fixture.device_c.data(), static_cast<size_t>(c.pitch) * size, kPoison, row, static_cast<size_t>(c.rows)), "cudaMemset2D");
   }
-  Judgement judge(const GemmJudge& reference) {
+  // The output, all guards, and the operands, which must be what they were.
+  Judgement judge(const GemmJudge& reference) const {
     Comparison verdict = reference.judge(fixture.c.layout, fixture.device_c.data(), nullptr, kOutputPadding);
-    if (!memory_checked_) fixture.check_memory(verdict, fixture.describe());  // guards, operands: once, they take the host's time
-    memory_checked_ = true;
+    fixture.check_guards(verdict, fixture.describe());
+    for (const auto& [name, now, first] : {std::tuple{"A", &fixture.device_a, &a_}, std::tuple{"B", &fixture.device_b, &b_}})
+      if (!same(*now, *first)) verdict.message += "\n" + fixture.describe() + ": operand " + name + " was written";
     return judgement(verdict);
   }
   GemmArguments arguments() const {
@@ -41,7 +46,15 @@ class GemmStorage {
   }
 
  private:
-  bool memory_checked_ = false;
+  static DeviceBuffer copy_of(const DeviceBuffer& buffer) {
+    DeviceBuffer copy(buffer.size());
+    require_success(cudaMemcpy(copy.data(), buffer.data(), buffer.size(), cudaMemcpyDeviceToDevice), "cudaMemcpy");
+    return copy;
+  }
+  static bool same(const DeviceBuffer& x, const DeviceBuffer& y) {
+    return thrust::equal(thrust::device, x.as<unsigned char>(), x.as<unsigned char>() + x.size(), y.as<unsigned char>());
+  }
+  DeviceBuffer a_, b_;
 };
 
 class GemmBench : public std::enable_shared_from_this<GemmBench> {
