@@ -130,6 +130,7 @@ int run(int argc, char** argv) {
   if (replay.empty() && args.given("rounds")) args.refuse("--rounds goes with --replay: the protocol of a suite is fixed");
   if (const std::optional<int> done = args.finish()) return *done;
 
+  if (!list) require_output(out_text, !replay.empty());
   const std::vector<Suite> suites = {gemm_suite(), copy_suite(), self_suite()};
   std::vector<Case> wanted;
   ReplayPlan plan;
@@ -144,17 +145,14 @@ int run(int argc, char** argv) {
       for (const Case& c : wanted) std::printf("%s\n", title(c).c_str());
       return 0;
     }
-    require_output(out_text, {});
   } else {
     const std::optional<int> asked = args.given("rounds") ? std::optional(static_cast<int>(rounds)) : std::nullopt;
     const ReplaySource reference = replay_source(replay);
     if (first.empty()) {
       if (!reference.sample.empty()) throw Refusal("--replay " + replay + ": a sample is chosen to be paired with that of CAND.json, which is missing");
-      require_output(out_text, {reference.file});
       plan = plan_replay(read_results(reference.file), reference.file.string(), asked);
     } else {
       const ReplaySource candidate = replay_source(first);
-      require_output(out_text, {reference.file, candidate.file});
       plan = plan_replay(read_results(reference.file), reference, read_results(candidate.file), candidate, asked);
     }
     for (const std::string& note : plan.notes) std::printf("%s\n", note.c_str());
