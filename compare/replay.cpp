@@ -109,7 +109,8 @@ void require_output(const std::filesystem::path& folder, bool replay) {
   if (std::filesystem::exists(folder, none) && !std::filesystem::is_directory(folder, none))
     throw Refusal(fmt::format("{}: is a file; OUTDIR is a folder", folder.string()));
   if (replay && std::filesystem::exists(std::filesystem::symlink_status(folder / "results.json", none)))
-    throw Refusal(fmt::format("{}: would be replaced by what is measured now; give another OUTDIR", (folder / "results.json").string()));
+    throw Refusal(fmt::format("{}: would be replaced by what is measured now; give another OUTDIR",
+                              (folder / "results.json").string()));
 }
 
 ReplayPlan plan_replay(const Results& reference, const std::string& file, std::optional<int> rounds) {

@@ -71,7 +71,9 @@ void check_runs(const Results& results, const std::string& file) {
 
 }  // namespace
 
-Place place_of(const Case& c, const std::string& file) { return {fmt::format("{}: case {}", file, title(c)), ""}; }
+Place place_of(const Case& c, const std::string& file) {
+  return {fmt::format("{}: case {}", file, title(c)), ""};
+}
 
 void check(const Case& c, const std::string& file) {
   const Place place = place_of(c, file);
@@ -112,7 +114,8 @@ void check(const Results& results, const std::string& file) {
   std::set<std::tuple<std::string, std::string, bool>> seen;
   for (const auto& [run, c] : results.cases) {
     check(c, file);
-    if (run >= results.runs.size()) place_of(c, file).member("run").refuse(fmt::format("is {}, but there are {} runs", run, results.runs.size()));
+    if (run >= results.runs.size())
+      place_of(c, file).member("run").refuse(fmt::format("is {}, but there are {} runs", run, results.runs.size()));
     if (!seen.emplace(c.suite, c.name, c.protocol.cold).second)
       place_of(c, file).member("name").refuse("stands twice among the cases of this suite and cache mode");
   }
