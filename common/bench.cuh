@@ -34,11 +34,12 @@ struct BenchEntry {
 
 struct Timing {
   std::string name;
-  std::vector<double> round_us = {};       // device time of a run: the median of each round's batches
-  std::vector<double> round_wall_us = {};  // host wall time of a run, dispatch included. Warm: a batch, until it is complete, over
-                                      // its runs. Cold: one call, until it is complete
-  double us = 0, wall_us = 0;         // their medians
-  Ratio speed_up{1, 1, 1};            // over the first entry
+  std::vector<double> round_us = {};  // device time of a run: the median of each round's batches
+  // Host wall time of a run, dispatch included. Warm: a batch, until it is complete, over its runs. Cold: one call, until it is
+  // complete.
+  std::vector<double> round_wall_us = {};
+  double us = 0, wall_us = 0;  // their medians
+  Ratio speed_up{1, 1, 1};     // over the first entry
   bool cold = true;
   int runs_per_batch = 0;
   std::string failure = {};  // then there is no figure: the rounds are empty

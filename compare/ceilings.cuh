@@ -16,7 +16,8 @@ static __global__ void fill_kernel(uint32_t* words, int64_t count, uint32_t seed
   }
 }
 inline void fill_random(const DeviceBuffer& buffer, uint32_t seed) {
-  const Status status = launch(&fill_kernel, dim3(4096), dim3(256), 0, nullptr, buffer.as<uint32_t>(), static_cast<int64_t>(buffer.size() / 4), seed);
+  const Status status = launch(&fill_kernel, dim3(4096), dim3(256), 0, nullptr, buffer.as<uint32_t>(),
+                               static_cast<int64_t>(buffer.size() / 4), seed);
   if (!status) throw std::runtime_error(status.message);
 }
 
@@ -82,8 +83,9 @@ inline Policy compute_ceiling(ElementType type) {
   p.sample.role = Role::ceiling;
   p.sample.flops = 1.0 * blocks * iterations * (tensor ? 2.0 * 16 * 8 * 16 * 32 * 8 : 2.0 * 64 * 256);
   p.run = [=](cudaStream_t s) {
-    const Status status = launch(tensor ? &mma_ceiling_kernel : &fma_ceiling_kernel, dim3(static_cast<unsigned>(blocks)), dim3(256), 0, s,
-                                 1u, iterations, sink->as<float>());
+    const Status status =
+        launch(tensor ? &mma_ceiling_kernel : &fma_ceiling_kernel, dim3(static_cast<unsigned>(blocks)), dim3(256), 0, s,
+               1u, iterations, sink->as<float>());
     if (!status) throw std::runtime_error(status.message);
   };
   return p;
@@ -102,7 +104,9 @@ inline Policy copy_ceiling() {
   p.sample.role = Role::ceiling;
   p.sample.bytes = 2.0 * kCeilingBytes;
   p.run = [from = buffers](cudaStream_t s) {
-    require_success(cudaMemcpyAsync(from->second.data(), from->first.data(), kCeilingBytes, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync");
+    require_success(
+        cudaMemcpyAsync(from->second.data(), from->first.data(), kCeilingBytes, cudaMemcpyDeviceToDevice, s),
+        "cudaMemcpyAsync");
   };
   return p;
 }

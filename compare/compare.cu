@@ -38,7 +38,9 @@ class Surroundings {
     char bus[32] = "";
     require(runtime_status(cudaDeviceGetPCIBusId(bus, sizeof bus, device), "cudaDeviceGetPCIBusId"));
     nvml_.emplace(bus);
-    const auto version = [](int v, int major, int minor) { return std::to_string(v / major) + "." + std::to_string(v % major / minor); };
+    const auto version = [](int v, int major, int minor) {
+      return std::to_string(v / major) + "." + std::to_string(v % major / minor);
+    };
     toolkit_ = "CUDA " + version(runtime, 1000, 10);
     driver_ = (nvml_->driver().empty() ? "" : nvml_->driver() + ", ") + "CUDA " + version(driver, 1000, 10);
     cublas_ = version(cublas, 10000, 100);
@@ -64,13 +66,17 @@ class Surroundings {
 };
 
 // One case, from its description to its record. Whatever goes wrong is its failure.
-Case measure_case(const Suite& suite, const Case& wanted, const std::vector<Sample>* recorded, const Surroundings& surroundings) {
+Case measure_case(const Suite& suite, const Case& wanted, const std::vector<Sample>* recorded,
+                  const Surroundings& surroundings) {
   const bool terminal = isatty(STDOUT_FILENO);
   Case result;
   const Clocks before = surroundings.clocks();
   try {
     result = measure(suite.build(wanted, recorded), as_graph, [&](const std::string& name, int round) {
-      if (terminal) std::printf("\r\033[K  %s, %s", name.c_str(), round < 0 ? "warming up" : ("round " + std::to_string(round + 1)).c_str()), std::fflush(stdout);
+      if (terminal)
+        std::printf("\r\033[K  %s, %s", name.c_str(),
+                    round < 0 ? "warming up" : ("round " + std::to_string(round + 1)).c_str()),
+            std::fflush(stdout);
     });
   } catch (const std::exception& error) {
     result = wanted;
@@ -99,7 +105,8 @@ const Suite& suite_named(const std::vector<Suite>& suites, const std::string& na
 
 Run this_run(int argc, char** argv, const fs::path& out, const Surroundings& surroundings) {
   Run run;
-  for (int i = 0; i < argc; ++i) run.command += (i ? " " : "") + (i ? std::string(argv[i]) : fs::path(argv[0]).filename().string());
+  for (int i = 0; i < argc; ++i)
+    run.command += (i ? " " : "") + (i ? std::string(argv[i]) : fs::path(argv[0]).filename().string());
   run.date = utc_now();
   const SourceState source = source_state(GROUT_SOURCE_DIR, {out});
   run.commit = source.commit, run.dirty = source.dirty;
@@ -113,23 +120,35 @@ int finish(const fs::path& out, const Results& results, const std::string& last)
   std::fputs(terminal_table(results).c_str(), stdout);
   Counts total;
   for (const Results::Entry& entry : results.cases) total += counts(entry.value);
-  std::printf("%s: %lld validated pairs, %lld validations, %lld failures; %s\n", (out / "results.md").c_str(), static_cast<long long>(total.validated_pairs),
-              static_cast<long long>(total.validations), static_cast<long long>(total.failures), last.c_str());
+  std::printf("%s: %lld validated pairs, %lld validations, %lld failures; %s\n", (out / "results.md").c_str(),
+              static_cast<long long>(total.validated_pairs), static_cast<long long>(total.validations),
+              static_cast<long long>(total.failures), last.c_str());
   return total.failures == 0 ? 0 : 1;
 }
 
 int run(int argc, char** argv) {
-  Args args(argc, argv, "Paired comparison of kernels, configurations and peers: validated in full, timed in counterbalanced rounds.", {"list", "fresh"});
-  const std::string replay = args.text("replay", "REF.json[:SAMPLE]: repeat what it records, or pair it with [CAND.json[:SAMPLE]]", "");
+  Args args(
+      argc, argv,
+      "Paired comparison of kernels, configurations and peers: validated in full, timed in counterbalanced rounds.",
+      {"list", "fresh"});
+  const std::string replay =
+      args.text("replay", "REF.json[:SAMPLE]: repeat what it records, or pair it with [CAND.json[:SAMPLE]]", "");
   const auto rounds = args.integer("rounds", "of a replay, instead of those recorded", 0, 1, 1000);
-  const bool list = args.flag("list", "name the suite's cases and do nothing"), fresh = args.flag("fresh", "measure again what OUTDIR holds already");
-  const std::string first = replay.empty() ? args.word("SUITE", "gemm, copy or self") : args.words_left() > 1 ? args.word("CAND.json", "recorded results") : "";
-  const std::string out_text = list ? "" : args.word("OUTDIR", "the folder of results.json, results.md and results.svg; made where missing");
+  const bool list = args.flag("list", "name the suite's cases and do nothing"),
+             fresh = args.flag("fresh", "measure again what OUTDIR holds already");
+  const std::string first = replay.empty()          ? args.word("SUITE", "gemm, copy or self")
+                            : args.words_left() > 1 ? args.word("CAND.json", "recorded results")
+                                                    : "";
+  const std::string out_text =
+      list ? "" : args.word("OUTDIR", "the folder of results.json, results.md and results.svg; made where missing");
   const std::vector<std::string> only = args.list("only", "parts of cases' names: those alone");
-  if (!replay.empty() && (list || fresh || !only.empty())) args.refuse("--replay repeats what was recorded: --list, --fresh and --only do not go with it");
-  if (replay.empty() && args.given("rounds")) args.refuse("--rounds goes with --replay: the protocol of a suite is fixed");
+  if (!replay.empty() && (list || fresh || !only.empty()))
+    args.refuse("--replay repeats what was recorded: --list, --fresh and --only do not go with it");
+  if (replay.empty() && args.given("rounds"))
+    args.refuse("--rounds goes with --replay: the protocol of a suite is fixed");
   if (const std::optional<int> done = args.finish()) return *done;
 
+  if (!list) require_output(out_text, !replay.empty());
   const std::vector<Suite> suites = {gemm_suite(), copy_suite(), self_suite()};
   std::vector<Case> wanted;
   ReplayPlan plan;
@@ -139,22 +158,22 @@ int run(int argc, char** argv) {
       for (const std::string& part : only) chosen |= title(c).find(part) != std::string::npos;
       if (chosen) wanted.push_back(c);
     }
-    if (wanted.empty()) throw Refusal("--only " + only.front() + " and what follows match no case of " + first + "; --list names them");
+    if (wanted.empty())
+      throw Refusal("--only " + only.front() + " and what follows match no case of " + first + "; --list names them");
     if (list) {
       for (const Case& c : wanted) std::printf("%s\n", title(c).c_str());
       return 0;
     }
-    require_output(out_text, {});
   } else {
     const std::optional<int> asked = args.given("rounds") ? std::optional(static_cast<int>(rounds)) : std::nullopt;
     const ReplaySource reference = replay_source(replay);
     if (first.empty()) {
-      if (!reference.sample.empty()) throw Refusal("--replay " + replay + ": a sample is chosen to be paired with that of CAND.json, which is missing");
-      require_output(out_text, {reference.file});
+      if (!reference.sample.empty())
+        throw Refusal("--replay " + replay +
+                      ": a sample is chosen to be paired with that of CAND.json, which is missing");
       plan = plan_replay(read_results(reference.file), reference.file.string(), asked);
     } else {
       const ReplaySource candidate = replay_source(first);
-      require_output(out_text, {reference.file, candidate.file});
       plan = plan_replay(read_results(reference.file), reference, read_results(candidate.file), candidate, asked);
     }
     for (const std::string& note : plan.notes) std::printf("%s\n", note.c_str());
@@ -162,7 +181,8 @@ int run(int argc, char** argv) {
   }
 
   if (const Status usable = gpu_usable(); !usable) {
-    std::fprintf(stderr, "compare needs a GPU (the simulated device's times are no measure): %s\n", usable.message.c_str());
+    std::fprintf(stderr, "compare needs a GPU (the simulated device's times are no measure): %s\n",
+                 usable.message.c_str());
     return 77;
   }
   const std::optional<MachineLock> lock = MachineLock::take();
@@ -213,7 +233,9 @@ int run(int argc, char** argv) {
     merge(results, {{now}, {{0, std::move(done)}}});
     write_file(out / "results.json", to_json(results));
   }
-  return finish(out, results, std::to_string(wanted.size() - kept) + " cases measured, " + std::to_string(kept) + " were there already");
+  return finish(
+      out, results,
+      std::to_string(wanted.size() - kept) + " cases measured, " + std::to_string(kept) + " were there already");
 }
 
 }  // namespace

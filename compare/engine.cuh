@@ -55,7 +55,9 @@ inline bool validate(Policy& policy) {
   }
   return s.failure.empty();
 }
-inline bool needs_judge(const Sample& s) { return s.role != Role::ceiling; }
+inline bool needs_judge(const Sample& s) {
+  return s.role != Role::ceiling;
+}
 }  // namespace detail
 
 // Runs shorter than this are measured in graphs of kGraphRuns: a launch costs the host about as much.
@@ -66,18 +68,26 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
   Case result = std::move(work.header);
   result.samples.clear();  // of a plan
   const Protocol& protocol = result.protocol;
-  BenchOptions options{.cold = protocol.cold, .rounds = protocol.rounds, .batches = protocol.batches,
-                       .warm_up_ms = protocol.warm_up_ms, .batch_ms = protocol.batch_ms, .progress = progress};
+  BenchOptions options{.cold = protocol.cold,
+                       .rounds = protocol.rounds,
+                       .batches = protocol.batches,
+                       .warm_up_ms = protocol.warm_up_ms,
+                       .batch_ms = protocol.batch_ms,
+                       .progress = progress};
   std::vector<size_t> right;
   for (size_t i = 0; i < work.policies.size(); ++i) {
     Policy& p = work.policies[i];
-    if (p.sample.failure.empty() && !p.judge && detail::needs_judge(p.sample)) p.sample.failure = "it has no judge: nothing may be timed unseen";
+    if (p.sample.failure.empty() && !p.judge && detail::needs_judge(p.sample))
+      p.sample.failure = "it has no judge: nothing may be timed unseen";
     if (p.sample.failure.empty() && detail::validate(p)) right.push_back(i);
   }
   std::vector<BenchEntry> entries;
   for (const size_t i : right) {
     Policy& p = work.policies[i];
-    BenchEntry entry{.name = p.sample.name, .run = p.run, .brief = p.sample.role == Role::ceiling || p.sample.role == Role::preparation, .before = p.poison};
+    BenchEntry entry{.name = p.sample.name,
+                     .run = p.run,
+                     .brief = p.sample.role == Role::ceiling || p.sample.role == Role::preparation,
+                     .before = p.poison};
     if (p.judge)
       entry.after = [&p] {
         const Judgement j = p.judge();
@@ -88,8 +98,8 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
   }
   if (graph && work.graphs && !protocol.cold && !entries.empty()) {
     // All in graphs if one is short: they stay comparable.
-    const std::vector<Timing> once = Bench({.cold = false, .rounds = 1, .batches = 1, .warm_up_ms = 1, .batch_ms = 1}).compare(
-        [&] {
+    const std::vector<Timing> once =
+        Bench({.cold = false, .rounds = 1, .batches = 1, .warm_up_ms = 1, .batch_ms = 1}).compare([&] {
           std::vector<BenchEntry> plain = entries;
           for (BenchEntry& e : plain) e.after = {};
           return plain;
@@ -97,7 +107,8 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
     double shortest = INFINITY;
     for (size_t e = 0; e < entries.size(); ++e) {
       const Role role = work.policies[right[e]].sample.role;
-      if ((role == Role::policy || role == Role::peer) && once[e].failure.empty()) shortest = std::min(shortest, once[e].us);
+      if ((role == Role::policy || role == Role::peer) && once[e].failure.empty())
+        shortest = std::min(shortest, once[e].us);
     }
     for (size_t e = 0; e < entries.size() && shortest < kShortUs; ++e) {
       Sample& s = work.policies[right[e]].sample;
@@ -120,9 +131,11 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
   for (size_t e = 0; e < timings.size(); ++e) {
     Sample& s = *samples[e];
     s.failure = timings[e].failure;
-    s.round_us = timings[e].round_us, s.round_wall_us = timings[e].round_wall_us, s.runs_per_batch = timings[e].runs_per_batch;
+    s.round_us = timings[e].round_us, s.round_wall_us = timings[e].round_wall_us,
+    s.runs_per_batch = timings[e].runs_per_batch;
     if (s.failure.empty() && detail::needs_judge(s) && s.validated != protocol.rounds + 1) {
-      s.failure = "validated " + std::to_string(s.validated) + " times in " + std::to_string(protocol.rounds) + " rounds";
+      s.failure =
+          "validated " + std::to_string(s.validated) + " times in " + std::to_string(protocol.rounds) + " rounds";
       s.round_us.clear(), s.round_wall_us.clear();
     }
   }

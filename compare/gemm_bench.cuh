@@ -1,6 +1,8 @@
 // One GEMM problem in device memory, and every policy that computes it.
 // Included by GPU code only.
 #pragma once
+#include <thrust/equal.h>
+#include <thrust/execution_policy.h>
 #include <memory>
 #include <optional>
 
@@ -16,7 +18,8 @@ namespace grout::compare {
 // The problem as it lies in memory with certain pitches; the output's verdict.
 class GemmStorage {
  public:
-  GemmStorage(const StoredMatrix& a, const StoredMatrix& b, const StoredMatrix& c, const Fill& fill) : fixture(a, b, c, 1, 0, fill) {}
+  GemmStorage(const StoredMatrix& a, const StoredMatrix& b, const StoredMatrix& c, const Fill& fill)
+      : fixture(a, b, c, 1, 0, fill), a_(copy_of(fixture.device_a)), b_(copy_of(fixture.device_b)) {}
 
   GemmFixture fixture;
 
@@ -25,35 +28,66 @@ class GemmStorage {
     const StoredMatrix& c = fixture.c.layout;
     const size_t size = element_bytes(c.type), row = static_cast<size_t>(c.cols) * size;
     require_success(cudaMemset(fixture.device_c.data(), kOutputPadding, fixture.device_c.size()), "cudaMemset");
-    require_success(cudaMemset2D(fixture.device_c.data(), static_cast<size_t>(c.pitch) * size, kPoison, row, static_cast<size_t>(c.rows)), "cudaMemset2D");
+    require_success(cudaMemset2D(fixture.device_c.data(), static_cast<size_t>(c.pitch) * size, kPoison, row,
+                                 static_cast<size_t>(c.rows)),
+                    "cudaMemset2D");
   }
-  Judgement judge(const GemmJudge& reference) {
+  // The output, all guards, and the operands, which must be what they were.
+  Judgement judge(const GemmJudge& reference) const {
     Comparison verdict = reference.judge(fixture.c.layout, fixture.device_c.data(), nullptr, kOutputPadding);
-    if (!memory_checked_) fixture.check_memory(verdict, fixture.describe());  // guards, operands: once, they take the host's time
-    memory_checked_ = true;
+    fixture.check_guards(verdict, fixture.describe());
+    for (const auto& [name, now, first] :
+         {std::tuple{"A", &fixture.device_a, &a_}, std::tuple{"B", &fixture.device_b, &b_}})
+      if (!same(*now, *first)) verdict.message += "\n" + fixture.describe() + ": operand " + name + " was written";
     return judgement(verdict);
   }
   GemmArguments arguments() const {
     const StoredMatrix &a = fixture.a.layout, &b = fixture.b.layout, &c = fixture.c.layout;
-    return {.m = c.rows, .n = c.cols, .k = a.cols, .type = a.type, .out = c.type, .trans_a = a.transposed, .trans_b = b.transposed,
-            .a = fixture.device_a.data(), .b = fixture.device_b.data(), .d = fixture.device_c.data(), .lda = a.pitch, .ldb = b.pitch,
+    return {.m = c.rows,
+            .n = c.cols,
+            .k = a.cols,
+            .type = a.type,
+            .out = c.type,
+            .trans_a = a.transposed,
+            .trans_b = b.transposed,
+            .a = fixture.device_a.data(),
+            .b = fixture.device_b.data(),
+            .d = fixture.device_c.data(),
+            .lda = a.pitch,
+            .ldb = b.pitch,
             .ldc = c.pitch};
   }
 
  private:
-  bool memory_checked_ = false;
+  static DeviceBuffer copy_of(const DeviceBuffer& buffer) {
+    DeviceBuffer copy(buffer.size());
+    require_success(cudaMemcpy(copy.data(), buffer.data(), buffer.size(), cudaMemcpyDeviceToDevice), "cudaMemcpy");
+    return copy;
+  }
+  static bool same(const DeviceBuffer& x, const DeviceBuffer& y) {
+    return thrust::equal(thrust::device, x.as<unsigned char>(), x.as<unsigned char>() + x.size(),
+                         y.as<unsigned char>());
+  }
+  DeviceBuffer a_, b_;
 };
 
 class GemmBench : public std::enable_shared_from_this<GemmBench> {
  public:
   explicit GemmBench(const Settings& shape)
-      : m_(number(shape, "m")), n_(number(shape, "n")), k_(number(shape, "k")), fill_{false, static_cast<uint64_t>(number(shape, "seed")), 4} {
+      : m_(number(shape, "m")),
+        n_(number(shape, "n")),
+        k_(number(shape, "k")),
+        fill_{false, static_cast<uint64_t>(number(shape, "seed")), 4} {
     const std::string &layout = setting(shape, "layout"), &type = setting(shape, "type");
-    if (layout.size() != 2 || layout.find_first_not_of("nt") != std::string::npos) throw std::runtime_error("the layout is '" + layout + "'; nn, nt, tn and tt exist");
+    if (layout.size() != 2 || layout.find_first_not_of("nt") != std::string::npos)
+      throw std::runtime_error("the layout is '" + layout + "'; nn, nt, tn and tt exist");
     trans_a_ = layout[0] == 't', trans_b_ = layout[1] == 't';
     const auto named = [&](ElementType t) { return type == element_name(t); };
-    if (!named(ElementType::bf16) && !named(ElementType::f16) && !named(ElementType::f32)) throw std::runtime_error("the type is '" + type + "'; bf16, f16 and f32 exist");
-    type_ = named(ElementType::bf16) ? ElementType::bf16 : named(ElementType::f16) ? ElementType::f16 : ElementType::f32;
+    if (!named(ElementType::bf16) && !named(ElementType::f16) && !named(ElementType::f32))
+      throw std::runtime_error("the type is '" + type + "'; bf16, f16 and f32 exist");
+    type_ = named(ElementType::bf16)  ? ElementType::bf16
+            : named(ElementType::f16) ? ElementType::f16
+                                      : ElementType::f32;
   }
 
   ElementType type() const { return type_; }
@@ -71,16 +105,26 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
       const bool padded = what.ends_with(" padded");
       const std::string base = padded ? what.substr(0, what.size() - 7) : what;
       const auto where = [&]() -> GemmStorage& { return padded ? *padded_storage() : *compact(); };
-      if (base == "grout" || base == "grout bounded") grout(p, where(), base == "grout bounded", forced);
-      else if (what == "grout neighbour") neighbour(p, forced);
-      else if (what == "pinned") pinned(p);
-      else if (what.starts_with("batch ")) batched(p, what.substr(6), forced);
-      else if (base == "cublasGemmEx") cublas(p, where());
-      else if (base == "cublasLt") cublas_lt(p, where(), forced);
-      else if (what == "padding of A and B") padding(p);
-      else if (what == "unpadding of D") unpadding(p);
-      else if (what == "transfer of A and B") transfer(p);
-      else throw std::runtime_error("the policy '" + what + "' is unknown");
+      if (base == "grout" || base == "grout bounded")
+        grout(p, where(), base == "grout bounded", forced);
+      else if (what == "grout neighbour")
+        neighbour(p, forced);
+      else if (what == "pinned")
+        pinned(p);
+      else if (what.starts_with("batch "))
+        batched(p, what.substr(6), forced);
+      else if (base == "cublasGemmEx")
+        cublas(p, where());
+      else if (base == "cublasLt")
+        cublas_lt(p, where(), forced);
+      else if (what == "padding of A and B")
+        padding(p);
+      else if (what == "unpadding of D")
+        unpadding(p);
+      else if (what == "transfer of A and B")
+        transfer(p);
+      else
+        throw std::runtime_error("the policy '" + what + "' is unknown");
     } catch (const std::exception& error) {
       p.sample.failure = error.what();
     }
@@ -97,13 +141,18 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     const auto vector = static_cast<int64_t>(16 / element_bytes(type_));
     return (row + vector - 1) / vector * vector;
   }
-  static double flops_of(int64_t m, int64_t n, int64_t k) { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+  static double flops_of(int64_t m, int64_t n, int64_t k) {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
   double bytes_of(int64_t m, int64_t n, int64_t k) const {
-    return static_cast<double>(element_bytes(type_)) * (static_cast<double>(m) * static_cast<double>(k) + static_cast<double>(k) * static_cast<double>(n) + static_cast<double>(m) * static_cast<double>(n));
+    return static_cast<double>(element_bytes(type_)) *
+           (static_cast<double>(m) * static_cast<double>(k) + static_cast<double>(k) * static_cast<double>(n) +
+            static_cast<double>(m) * static_cast<double>(n));
   }
   std::shared_ptr<GemmStorage> storage(int64_t m, int64_t n, int64_t k, bool padded) const {
     const auto pitch = [&](int64_t row) { return padded ? up(row) : row; };
-    return std::make_shared<GemmStorage>(stored(type_, m, k, trans_a_, pitch(trans_a_ ? m : k)), stored(type_, k, n, trans_b_, pitch(trans_b_ ? k : n)),
+    return std::make_shared<GemmStorage>(stored(type_, m, k, trans_a_, pitch(trans_a_ ? m : k)),
+                                         stored(type_, k, n, trans_b_, pitch(trans_b_ ? k : n)),
                                          stored(type_, m, n, false, pitch(n)), fill_);
   }
   const std::shared_ptr<GemmStorage>& compact() {
@@ -126,7 +175,9 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     p.poison = [self = shared_from_this(), &s] { s.poison(); };
     p.judge = [self = shared_from_this(), &s] { return s.judge(self->reference()); };
   }
-  static std::string tile_text(const GemmChoice& c) { return std::to_string(c.tile_m) + "x" + std::to_string(c.tile_n) + "x" + std::to_string(c.tile_k); }
+  static std::string tile_text(const GemmChoice& c) {
+    return std::to_string(c.tile_m) + "x" + std::to_string(c.tile_n) + "x" + std::to_string(c.tile_k);
+  }
   static void write_down(Sample& s, const GemmChoice& c) {
     s.realised = {{"kernel", c.kernel}, {"path", gemm_path_name(c.path)}, {"tile", tile_text(c)}};
     s.tiles = c.tiles, s.resident = c.resident;
@@ -152,7 +203,9 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     require(gemm(g, nullptr, &choice, earlier ? &*earlier : nullptr));
     write_down(p.sample, choice);
     p.sample.realised.push_back({"workspace", std::to_string(g.workspace_bytes)});
-    p.run = [g, earlier, workspace, self = shared_from_this()](cudaStream_t stream) { require(gemm(g, stream, nullptr, earlier ? &*earlier : nullptr)); };
+    p.run = [g, earlier, workspace, self = shared_from_this()](cudaStream_t stream) {
+      require(gemm(g, stream, nullptr, earlier ? &*earlier : nullptr));
+    };
   }
   void grout(Policy& p, GemmStorage& s, bool bounded, const Settings* forced) {
     GemmArguments g = s.arguments();
@@ -166,7 +219,8 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     const auto next = [](int64_t x) { return (x + 63) / 64 * 64; };
     const int64_t m = next(m_), n = next(n_), k = next(k_);
     p.sample.flops = flops_of(m, n, k), p.sample.bytes = bytes_of(m, n, k);
-    p.sample.requested = {{"kernel", "auto"}, {"m", std::to_string(m)}, {"n", std::to_string(n)}, {"k", std::to_string(k)}};
+    p.sample.requested = {
+        {"kernel", "auto"}, {"m", std::to_string(m)}, {"n", std::to_string(n)}, {"k", std::to_string(k)}};
     const auto s = storage(m, n, k, false);
     const auto judge = std::make_shared<GemmJudge>(s->fixture, "neighbour");
     grout_on(p, s->arguments(), forced);
@@ -187,8 +241,10 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     };
     run(nullptr, &chosen);
     p.sample.requested = {{"commit", pinned::commit()}, {"bounds", "false"}};
-    p.sample.realised = {{"commit", pinned::commit()}, {"path", chosen.path},
-                         {"tile", std::to_string(chosen.tile_m) + "x" + std::to_string(chosen.tile_n) + "x" + std::to_string(chosen.tile_k)}};
+    p.sample.realised = {{"commit", pinned::commit()},
+                         {"path", chosen.path},
+                         {"tile", std::to_string(chosen.tile_m) + "x" + std::to_string(chosen.tile_n) + "x" +
+                                      std::to_string(chosen.tile_k)}};
     p.run = [run](cudaStream_t stream) { run(stream, nullptr); };
     output(p, *compact());
   }
@@ -197,7 +253,8 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     p.sample.requested = p.sample.realised = {{"algorithm", "default"}};
     const auto run = [&s, self = shared_from_this()](cudaStream_t stream) {
       const GemmFixture& f = s.fixture;
-      require(cublas_gemm(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout, f.device_c.data(), 1, 0, stream));
+      require(cublas_gemm(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout, f.device_c.data(),
+                          1, 0, stream));
     };
     run(nullptr);
     p.run = run;
@@ -206,8 +263,9 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   void cublas_lt(Policy& p, GemmStorage& s, const Settings* forced) {
     p.sample.role = Role::peer;
     const GemmFixture& f = s.fixture;
-    const auto made = std::make_shared<LtGemm>(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout, f.device_c.data(),
-                                               forced != nullptr ? setting(*forced, "algorithm") : "");
+    const auto made =
+        std::make_shared<LtGemm>(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout,
+                                 f.device_c.data(), forced != nullptr ? setting(*forced, "algorithm") : "");
     p.sample.requested = {{"algorithm", "first heuristic"}, {"workspace", std::to_string(LtGemm::kWorkspace)}};
     p.sample.realised = {{"algorithm", made->algorithm()}, {"workspace", std::to_string(LtGemm::kWorkspace)}};
     p.run = [made, self = shared_from_this()](cudaStream_t stream) { made->run(stream); };
@@ -221,8 +279,11 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     const GemmArguments g = compact()->arguments();
     require(gemm_batched(g, policy, nullptr, &report));
     p.sample.requested = {{"tile", "64x64x32"}, {"max_copy_batch", batch}};
-    p.sample.realised = {{"tile", tile_text(report.choice)}, {"max_copy_batch", batch}, {"batch of A", std::to_string(report.a.realised)},
-                         {"batch of B", std::to_string(report.b.realised)}, {"transformed", std::to_string(report.transformed())}};
+    p.sample.realised = {{"tile", tile_text(report.choice)},
+                         {"max_copy_batch", batch},
+                         {"batch of A", std::to_string(report.a.realised)},
+                         {"batch of B", std::to_string(report.b.realised)},
+                         {"transformed", std::to_string(report.transformed())}};
     p.sample.tiles = report.choice.tiles, p.sample.resident = report.choice.resident;
     p.run = [g, policy, self = shared_from_this()](cudaStream_t stream) { require(gemm_batched(g, policy, stream)); };
     output(p, *compact());
@@ -230,15 +291,20 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
 
   // ---- what padded storage costs ----
 
-  static size_t bytes_of_row(const StoredMatrix& m) { return static_cast<size_t>(m.stored_cols()) * element_bytes(m.type); }
+  static size_t bytes_of_row(const StoredMatrix& m) {
+    return static_cast<size_t>(m.stored_cols()) * element_bytes(m.type);
+  }
   static size_t bytes_of_pitch(const StoredMatrix& m) { return static_cast<size_t>(m.pitch) * element_bytes(m.type); }
-  static void copy_rows(const StoredMatrix& from, const void* source, const StoredMatrix& to, void* destination, cudaStream_t stream) {
-    require_success(cudaMemcpy2DAsync(destination, bytes_of_pitch(to), source, bytes_of_pitch(from), bytes_of_row(from), static_cast<size_t>(from.stored_rows()),
-                                      cudaMemcpyDeviceToDevice, stream),
+  static void copy_rows(const StoredMatrix& from, const void* source, const StoredMatrix& to, void* destination,
+                        cudaStream_t stream) {
+    require_success(cudaMemcpy2DAsync(destination, bytes_of_pitch(to), source, bytes_of_pitch(from), bytes_of_row(from),
+                                      static_cast<size_t>(from.stored_rows()), cudaMemcpyDeviceToDevice, stream),
                     "cudaMemcpy2DAsync");
   }
   static void poison_rows(const StoredMatrix& m, void* data) {
-    require_success(cudaMemset2D(data, bytes_of_pitch(m), kPoison, bytes_of_row(m), static_cast<size_t>(m.stored_rows())), "cudaMemset2D");
+    require_success(
+        cudaMemset2D(data, bytes_of_pitch(m), kPoison, bytes_of_row(m), static_cast<size_t>(m.stored_rows())),
+        "cudaMemset2D");
   }
   // Are A and B what the host filled them with?
   static Judgement operands_are_right(const GemmFixture& f) {
@@ -257,17 +323,25 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     preparation(p, "grout padded", 2 * elements * static_cast<double>(element_bytes(type_)));
     p.sample.requested = p.sample.realised = {{"with", "cudaMemcpy2DAsync, device to device"}};
     p.run = [from, to](cudaStream_t s) {
-      copy_rows(from->fixture.a.layout, from->fixture.device_a.data(), to->fixture.a.layout, to->fixture.device_a.data(), s);
-      copy_rows(from->fixture.b.layout, from->fixture.device_b.data(), to->fixture.b.layout, to->fixture.device_b.data(), s);
+      copy_rows(from->fixture.a.layout, from->fixture.device_a.data(), to->fixture.a.layout,
+                to->fixture.device_a.data(), s);
+      copy_rows(from->fixture.b.layout, from->fixture.device_b.data(), to->fixture.b.layout,
+                to->fixture.device_b.data(), s);
     };
-    p.poison = [to] { poison_rows(to->fixture.a.layout, to->fixture.device_a.data()), poison_rows(to->fixture.b.layout, to->fixture.device_b.data()); };
+    p.poison = [to] {
+      poison_rows(to->fixture.a.layout, to->fixture.device_a.data()),
+          poison_rows(to->fixture.b.layout, to->fixture.device_b.data());
+    };
     p.judge = [to] { return operands_are_right(to->fixture); };
   }
   void unpadding(Policy& p) {
     const auto from = padded_storage(), to = compact();
     preparation(p, "grout padded", 2.0 * static_cast<double>(m_ * n_) * static_cast<double>(element_bytes(type_)));
     p.sample.requested = p.sample.realised = {{"with", "cudaMemcpy2DAsync, device to device"}};
-    p.run = [from, to](cudaStream_t s) { copy_rows(from->fixture.c.layout, from->fixture.device_c.data(), to->fixture.c.layout, to->fixture.device_c.data(), s); };
+    p.run = [from, to](cudaStream_t s) {
+      copy_rows(from->fixture.c.layout, from->fixture.device_c.data(), to->fixture.c.layout,
+                to->fixture.device_c.data(), s);
+    };
     const GemmArguments g = from->arguments();
     p.poison = [from, to, g] {
       from->poison(), to->poison();
@@ -288,10 +362,15 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
     const auto a = pinned_copy(to->fixture.a), b = pinned_copy(to->fixture.b);
     p.run = [to, a, b](cudaStream_t s) {
       const GemmFixture& f = to->fixture;
-      require_success(cudaMemcpyAsync(f.device_a.data(), a.get(), f.a.bytes.size(), cudaMemcpyHostToDevice, s), "cudaMemcpyAsync");
-      require_success(cudaMemcpyAsync(f.device_b.data(), b.get(), f.b.bytes.size(), cudaMemcpyHostToDevice, s), "cudaMemcpyAsync");
+      require_success(cudaMemcpyAsync(f.device_a.data(), a.get(), f.a.bytes.size(), cudaMemcpyHostToDevice, s),
+                      "cudaMemcpyAsync");
+      require_success(cudaMemcpyAsync(f.device_b.data(), b.get(), f.b.bytes.size(), cudaMemcpyHostToDevice, s),
+                      "cudaMemcpyAsync");
     };
-    p.poison = [to] { poison_rows(to->fixture.a.layout, to->fixture.device_a.data()), poison_rows(to->fixture.b.layout, to->fixture.device_b.data()); };
+    p.poison = [to] {
+      poison_rows(to->fixture.a.layout, to->fixture.device_a.data()),
+          poison_rows(to->fixture.b.layout, to->fixture.device_b.data());
+    };
     p.judge = [to] { return operands_are_right(to->fixture); };
   }
 

@@ -13,13 +13,16 @@
 namespace grout::compare {
 namespace {
 
-Case gemm_case(const std::string& kind, int64_t m, int64_t n, int64_t k, const std::string& layout, ElementType type, const Protocol& protocol,
-               bool launched = false, int64_t seed = 1) {
+Case gemm_case(const std::string& kind, int64_t m, int64_t n, int64_t k, const std::string& layout, ElementType type,
+               const Protocol& protocol, bool launched = false, int64_t seed = 1) {
   const auto text = [](int64_t value) { return std::to_string(value); };
   Case c;
   c.suite = "gemm";
-  c.name = text(m) + "x" + text(n) + "x" + text(k) + " " + layout + " " + element_name(type) + " " + kind + (launched ? " launched" : "");
-  c.shape = {{"kind", kind}, {"m", text(m)}, {"n", text(n)}, {"k", text(k)}, {"layout", layout}, {"type", element_name(type)},
+  c.name = text(m) + "x" + text(n) + "x" + text(k) + " " + layout + " " + element_name(type) + " " + kind +
+           (launched ? " launched" : "");
+  c.shape = {{"kind", kind},       {"m", text(m)},
+             {"n", text(n)},       {"k", text(k)},
+             {"layout", layout},   {"type", element_name(type)},
              {"seed", text(seed)}, {"runs", launched ? "launched" : "graph if short"}};
   c.protocol = protocol;
   return c;
@@ -48,22 +51,33 @@ std::vector<Case> all_cases() {
     each_layout("ragged", m, n, k, ElementType::f32, true);
     cases.push_back(gemm_case("ragged", m, n, k, "nn", ElementType::f32, headline(false), true));
   }
-  for (const auto& [m, n, k] : {Shape{32, 32, 32}, {128, 128, 128}, {512, 512, 512}, {1024, 1024, 1024}, {256, 1024, 128},
-                                {1024, 128, 256}, {127, 193, 61}, {513, 257, 129}})
+  for (const auto& [m, n, k] : {Shape{32, 32, 32},
+                                {128, 128, 128},
+                                {512, 512, 512},
+                                {1024, 1024, 1024},
+                                {256, 1024, 128},
+                                {1024, 128, 256},
+                                {127, 193, 61},
+                                {513, 257, 129}})
     cases.push_back(gemm_case("batched", m, n, k, "nn", ElementType::f32, headline(false)));
 
   // On a cold L2: what a call meets when something else has run in between.
-  for (const int64_t n : {8192, 1024}) cases.push_back(gemm_case("aligned", n, n, n, "nn", ElementType::bf16, headline(true)));
-  for (const int64_t n : {8191, 1023}) cases.push_back(gemm_case("ragged", n, n, n, "nn", ElementType::bf16, headline(true)));
+  for (const int64_t n : {8192, 1024})
+    cases.push_back(gemm_case("aligned", n, n, n, "nn", ElementType::bf16, headline(true)));
+  for (const int64_t n : {8191, 1023})
+    cases.push_back(gemm_case("ragged", n, n, n, "nn", ElementType::bf16, headline(true)));
   cases.push_back(gemm_case("aligned", 4096, 4096, 4096, "nn", ElementType::f32, headline(true)));
 
   // Drawn at random, every octave of every extent alike; the seed is the name of an earlier commit, bf2fa34, read as a number.
   std::mt19937_64 random(0xbf2fa34);
-  const auto extent = [&] { return static_cast<int64_t>(std::exp2(std::uniform_real_distribution<double>(5, 12.5)(random))); };
+  const auto extent = [&] {
+    return static_cast<int64_t>(std::exp2(std::uniform_real_distribution<double>(5, 12.5)(random)));
+  };
   for (const ElementType type : {ElementType::bf16, ElementType::f32}) {
     for (int i = 0; i < (type == ElementType::bf16 ? 50 : 20); ++i) {
       const int64_t m = extent(), n = extent(), k = extent();
-      for (const std::string& layout : layouts) cases.push_back(gemm_case("random", m, n, k, layout, type, sweep(false)));
+      for (const std::string& layout : layouts)
+        cases.push_back(gemm_case("random", m, n, k, layout, type, sweep(false)));
     }
   }
   return cases;
@@ -76,8 +90,8 @@ std::vector<std::string> policies_of(const GemmBench& bench, const std::string& 
   if (kind == "aligned" && tensor) names.insert(names.begin() + 1, {"grout bounded", "pinned"});
   if (kind == "ragged" && tensor) {
     if (!bench.is_padded())
-      names.insert(names.end(), {"grout padded", "cublasGemmEx padded", "cublasLt padded", "padding of A and B", "unpadding of D",
-                                 "transfer of A and B"});
+      names.insert(names.end(), {"grout padded", "cublasGemmEx padded", "cublasLt padded", "padding of A and B",
+                                 "unpadding of D", "transfer of A and B"});
     names.push_back("grout neighbour");
   }
   return names;
@@ -125,6 +139,8 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
 
 }  // namespace
 
-Suite gemm_suite() { return {"gemm", all_cases(), build}; }
+Suite gemm_suite() {
+  return {"gemm", all_cases(), build};
+}
 
 }  // namespace grout::compare

@@ -12,7 +12,6 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 namespace grout::compare {
@@ -177,16 +176,6 @@ std::string shown(const Json& value) {
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }
 
-// Where in the file something stands, for messages: "results.json: case gemm 1x1x1, L2 warm: samples[1].us".
-struct Place {
-  std::string prefix, path;
-  Place member(const std::string& name) const { return {prefix, path.empty() ? name : path + "." + name}; }
-  Place item(size_t i) const { return {prefix, fmt::format("{}[{}]", path, i)}; }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Refusal(fmt::format("{}: {} {}", prefix, path, what));
-  }
-};
-
 const Json& member(const Json& object, const char* name, const Place& place) {
   if (!object.is_object()) place.refuse("is " + shown(object) + ", not an object");
   const auto found = object.find(name);
@@ -269,119 +258,10 @@ Json parsed(const std::string& text, const std::string& file) {
   }
 }
 
-std::string case_prefix(const std::string& file, const Case& c) {
-  return fmt::format("{}: case {}", file, title(c));
-}
-
-void check_names_unique(const Settings& settings, const Place& place) {
-  std::set<std::string> seen;
-  for (const auto& [name, value] : settings)
-    if (!seen.insert(name).second) place.refuse(fmt::format("has {} twice", name));
-}
-
-void check_rounds(const std::vector<double>& rounds, const Protocol& protocol, const Place& place) {
-  if (rounds.size() != static_cast<size_t>(protocol.rounds))
-    place.refuse(fmt::format("has {} rounds, but the protocol has {}", rounds.size(), protocol.rounds));
-  for (size_t i = 0; i < rounds.size(); ++i)
-    if (!(rounds[i] > 0 && std::isfinite(rounds[i])))
-      place.item(i).refuse(fmt::format("is {}, which is no time", rounds[i]));
-}
-
-void check_sample(const Sample& s, const Case& c, const Place& place) {
-  if (s.name.empty()) place.member("name").refuse("is empty");
-  if (std::count_if(c.samples.begin(), c.samples.end(), [&](const Sample& other) { return other.name == s.name; }) != 1)
-    place.member("name").refuse(fmt::format("is {}, as another sample's", s.name));
-  check_names_unique(s.requested, place.member("requested"));
-  check_names_unique(s.realised, place.member("realised"));
-  const Sample* prepared = c.find(s.prepares);
-  if (s.role != Role::preparation && !s.prepares.empty())
-    place.member("prepares").refuse("is set, but this is no preparation");
-  if (s.role == Role::preparation &&
-      (prepared == nullptr || prepared->role == Role::preparation || prepared->role == Role::ceiling))
-    place.member("prepares").refuse(fmt::format("is \"{}\", which is no policy or peer of the case", s.prepares));
-  for (const auto& [name, value] : {std::pair{"flops", s.flops}, {"bytes", s.bytes}})
-    if (!(value >= 0 && std::isfinite(value)))
-      place.member(name).refuse(fmt::format("is {}, which is no count", value));
-  for (const auto& [name, value] : {std::pair<const char*, int64_t>{"tiles", s.tiles},
-                                    {"resident", s.resident},
-                                    {"graph", s.graph},
-                                    {"runs_per_batch", s.runs_per_batch},
-                                    {"elements", s.elements},
-                                    {"validated", s.validated}})
-    if (value < 0) place.member(name).refuse(fmt::format("is {}, which is no count", value));
-  if (!s.failure.empty()) {
-    if (!s.round_us.empty() || !s.round_wall_us.empty())
-      place.member("failure").refuse(fmt::format("is \"{}\", and yet there are figures", s.failure));
-    return;
-  }
-  if (s.round_us.empty() && s.round_wall_us.empty()) place.refuse("has neither figures nor a failure that says why");
-  if (s.validated < 1 && s.role != Role::ceiling)
-    place.member("validated").refuse(fmt::format("is {}, and yet there are figures", s.validated));
-  if (!(s.error <= s.bound) || !std::isfinite(s.bound))
-    place.member("error").refuse(fmt::format("is {} of a bound of {}, and yet there are figures", s.error, s.bound));
-  check_rounds(s.round_us, c.protocol, place.member("round_us"));
-  check_rounds(s.round_wall_us, c.protocol, place.member("round_wall_us"));
-}
-
-void check_runs(const Results& results, const std::string& file) {
-  for (size_t i = 0; i < results.runs.size(); ++i) {
-    const Place place{file, fmt::format("runs[{}]", i)};
-    check_names_unique(results.runs[i].executables, place.member("executables"));
-    check_names_unique(results.runs[i].versions, place.member("versions"));
-  }
-}
-void check_all(const Results& results, const std::string& file) {
-  check_runs(results, file);
-  std::set<std::tuple<std::string, std::string, bool>> seen;
-  for (const auto& [run, c] : results.cases) {
-    check(c, file);
-    if (run >= results.runs.size())
-      throw Refusal(
-          fmt::format("{}: run is {}, but there are {} runs", case_prefix(file, c), run, results.runs.size()));
-    if (!seen.emplace(c.suite, c.name, c.protocol.cold).second)
-      throw Refusal(
-          fmt::format("{}: name stands twice among the cases of this suite and cache mode", case_prefix(file, c)));
-  }
-}
-
 }  // namespace
 
-void check(const Case& c, const std::string& file) {
-  const Place place{case_prefix(file, c), ""};
-  if (c.suite.empty()) place.member("suite").refuse("is empty");
-  if (c.name.empty()) place.member("name").refuse("is empty");
-  check_names_unique(c.shape, place.member("shape"));
-  const Protocol& p = c.protocol;
-  const Place protocol = place.member("protocol");
-  if (p.name != "headline" && p.name != "sweep")
-    protocol.member("name").refuse(fmt::format("is \"{}\", neither headline nor sweep", p.name));
-  for (const auto& [name, value] : {std::pair{"rounds", p.rounds}, {"batches", p.batches}})
-    if (value < 1) protocol.member(name).refuse(fmt::format("is {}; at least 1 is needed", value));
-  for (const auto& [name, value] : {std::pair{"batch_ms", p.batch_ms}, {"warm_up_ms", p.warm_up_ms}})
-    if (!(value >= 0 && std::isfinite(value)))
-      protocol.member(name).refuse(fmt::format("is {}, which is no time", value));
-  for (const auto& [name, value] : {std::pair{"flops", c.flops}, {"bytes", c.bytes}})
-    if (!(value >= 0 && std::isfinite(value)))
-      place.member(name).refuse(fmt::format("is {}, which is no count", value));
-  for (const auto& [name, clocks] : {std::pair{"before", &c.before}, {"after", &c.after}})
-    if (!std::isfinite(clocks->watts)) place.member(name).member("watts").refuse("is not finite");
-  for (size_t i = 0; i < c.samples.size(); ++i) check_sample(c.samples[i], c, place.member("samples").item(i));
-  for (size_t i = 0; i < c.pairs.size(); ++i) {
-    const Place pair = place.member("pairs").item(i);
-    for (const auto& [name, sample] : {std::pair{"base", &c.pairs[i].base}, {"candidate", &c.pairs[i].candidate}}) {
-      const Sample* found = c.find(*sample);
-      if (found == nullptr) pair.member(name).refuse(fmt::format("is \"{}\", which is no sample of the case", *sample));
-      if (found->role == Role::preparation || found->role == Role::ceiling)
-        pair.member(name).refuse(fmt::format("is \"{}\", a {}, which is part of no ratio", *sample,
-                                             role_names[static_cast<int>(found->role)]));
-    }
-    if (c.pairs[i].base == c.pairs[i].candidate) pair.refuse(fmt::format("pairs {} with itself", c.pairs[i].base));
-    if (std::count(c.pairs.begin(), c.pairs.end(), c.pairs[i]) != 1) pair.refuse("stands twice");
-  }
-}
-
 std::string to_json(const Results& results, const std::string& file) {
-  check_all(results, file);
+  check(results, file);
   const Json all = json_of(results);
   std::string text = fmt::format("{{\n{},\n\"runs\": {},\n\"cases\": [", members(all, {"format", "version"}),
                                  one_a_line(all["runs"], "  "));
@@ -418,15 +298,15 @@ Results from_json(const std::string& text, const std::string& file) {
     read(member(cases[i], "suite", unnamed), entry.value.suite, unnamed.member("suite"));
     read(member(cases[i], "name", unnamed), entry.value.name, unnamed.member("name"));
     read(member(cases[i], "protocol", unnamed), entry.value.protocol, unnamed.member("protocol"));
-    const Place place{case_prefix(file, entry.value), ""};
+    const Place place = place_of(entry.value, file);
     entry.value = {};
     read(cases[i], entry.value, place);
     read(member(cases[i], "run", place), entry.run, place.member("run"));
   }
-  check_all(results, file);
+  check(results, file);
   const Json expected = json_of(results);
   for (size_t i = 0; i < cases.size(); ++i)
-    require_same(expected["cases"][i], cases[i], {case_prefix(file, results.cases[i].value), ""});
+    require_same(expected["cases"][i], cases[i], place_of(results.cases[i].value, file));
   require_same(expected, all, top);
   return results;
 }
@@ -463,47 +343,6 @@ void write_file(const std::filesystem::path& file, const std::string& text) {
   const bool kept = fsync(descriptor) == 0;
   if (close(descriptor) != 0 || !kept) fail("be written");
   if (rename(temporary.c_str(), file.c_str()) != 0) fail("be renamed to");
-}
-
-void merge(Results& into, const Results& more) {
-  const size_t offset = into.runs.size();
-  into.runs.insert(into.runs.end(), more.runs.begin(), more.runs.end());
-  for (const Results::Entry& entry : more.cases) {
-    const auto found = std::find_if(into.cases.begin(), into.cases.end(),
-                                    [&](const Results::Entry& old) { return same_case(old.value, entry.value); });
-    (found == into.cases.end() ? into.cases.emplace_back() : *found) = {entry.run + offset, entry.value};
-  }
-  std::vector<Run> used;
-  std::vector<std::optional<size_t>> place(into.runs.size());
-  for (size_t i = 0; i < into.runs.size(); ++i) {
-    if (std::none_of(into.cases.begin(), into.cases.end(), [&](const Results::Entry& entry) { return entry.run == i; }))
-      continue;
-    const auto same =
-        std::find(used.begin(), used.end(), into.runs[i]);  // a run that was merged case by case stands once
-    place[i] = static_cast<size_t>(same - used.begin());
-    if (same == used.end()) used.push_back(into.runs[i]);
-  }
-  for (Results::Entry& entry : into.cases) entry.run = place.at(entry.run).value();
-  into.runs = std::move(used);
-}
-
-bool is_complete(const Results& have, const Run& now, const Case& wanted) {
-  const auto found = std::find_if(have.cases.begin(), have.cases.end(),
-                                  [&](const Results::Entry& entry) { return same_case(entry.value, wanted); });
-  if (found == have.cases.end()) return false;
-  const Case& c = found->value;
-  const Run& run = have.runs.at(found->run);
-  if (run.executables != now.executables || run.device != now.device || run.capability != now.capability ||
-      run.driver != now.driver || run.versions != now.versions || c.protocol != wanted.protocol ||
-      c.shape != wanted.shape)
-    return false;
-  if (c.samples.empty() || counts(c).failures != 0) return false;
-  if (wanted.samples.empty()) return true;
-  return c.pairs == wanted.pairs && std::equal(c.samples.begin(), c.samples.end(), wanted.samples.begin(),
-                                               wanted.samples.end(), [](const Sample& a, const Sample& b) {
-                                                 return a.name == b.name && a.role == b.role &&
-                                                        a.prepares == b.prepares && a.requested == b.requested;
-                                               });
 }
 
 }  // namespace grout::compare

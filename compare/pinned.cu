@@ -8,11 +8,15 @@
 
 // The aligned bf16 kernels only. Told before gemm.cuh defines the template, which would compile every path of both types.
 namespace grout {
-template <class T> struct GemmMmaVariant;
+template <class T>
+struct GemmMmaVariant;
 namespace detail {
-template <class T> std::span<const GemmMmaVariant<T>> gemm_mma_variants(bool trans_a, bool trans_b);
-template <> std::span<const GemmMmaVariant<bf16>> gemm_mma_variants<bf16>(bool trans_a, bool trans_b);
-template <> std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool trans_a, bool trans_b);
+template <class T>
+std::span<const GemmMmaVariant<T>> gemm_mma_variants(bool trans_a, bool trans_b);
+template <>
+std::span<const GemmMmaVariant<bf16>> gemm_mma_variants<bf16>(bool trans_a, bool trans_b);
+template <>
+std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool trans_a, bool trans_b);
 }  // namespace detail
 }  // namespace grout
 
@@ -21,7 +25,8 @@ template <> std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool tra
 namespace grout::detail {
 namespace {
 // With the rates and blocks a multiprocessor of the revision's own list, so that it chooses the tile that it chose.
-template <bool TransA, bool TransB> std::span<const GemmMmaVariant<bf16>> aligned_variants() {
+template <bool TransA, bool TransB>
+std::span<const GemmMmaVariant<bf16>> aligned_variants() {
   constexpr GemmPath kPath = GemmPath::aligned;
   static const std::array<GemmMmaVariant<bf16>, 3> list = {{
       gemm_variant<bf16, TransA, TransB, kPath, GemmTileLarge>(1.0, 1),
@@ -32,18 +37,26 @@ template <bool TransA, bool TransB> std::span<const GemmMmaVariant<bf16>> aligne
 }
 }  // namespace
 
-template <> std::span<const GemmMmaVariant<bf16>> gemm_mma_variants<bf16>(bool trans_a, bool trans_b) {
+template <>
+std::span<const GemmMmaVariant<bf16>> gemm_mma_variants<bf16>(bool trans_a, bool trans_b) {
   return trans_a ? (trans_b ? aligned_variants<true, true>() : aligned_variants<true, false>())
                  : (trans_b ? aligned_variants<false, true>() : aligned_variants<false, false>());
 }
-template <> std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool, bool) { return {}; }
+template <>
+std::span<const GemmMmaVariant<f16>> gemm_mma_variants<f16>(bool, bool) {
+  return {};
+}
 }  // namespace grout::detail
 
 namespace pinned {
 
-std::string commit() { return GROUT_PINNED_COMMIT; }
+std::string commit() {
+  return GROUT_PINNED_COMMIT;
+}
 
-std::string missing() { return {}; }
+std::string missing() {
+  return {};
+}
 
 std::string gemm(const Gemm& g, Chosen* chosen) {
   const grout::GemmArguments arguments = {.m = g.m,

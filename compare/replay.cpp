@@ -104,13 +104,13 @@ ReplaySource replay_source(const std::string& argument) {
   return {file, sample};
 }
 
-void require_output(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& sources) {
+void require_output(const std::filesystem::path& folder, bool replay) {
   std::error_code none;
   if (std::filesystem::exists(folder, none) && !std::filesystem::is_directory(folder, none))
     throw Refusal(fmt::format("{}: is a file; OUTDIR is a folder", folder.string()));
-  for (const auto& source : sources)
-    if (std::filesystem::equivalent(folder / "results.json", source, none))
-      throw Refusal(fmt::format("{}: would be replaced by what is measured now; give another OUTDIR", source.string()));
+  if (replay && std::filesystem::exists(std::filesystem::symlink_status(folder / "results.json", none)))
+    throw Refusal(fmt::format("{}: would be replaced by what is measured now; give another OUTDIR",
+                              (folder / "results.json").string()));
 }
 
 ReplayPlan plan_replay(const Results& reference, const std::string& file, std::optional<int> rounds) {

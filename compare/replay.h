@@ -21,8 +21,8 @@ struct ReplaySource {
 // A file of the whole text is preferred; else what follows the last colon is the sample.
 ReplaySource replay_source(const std::string& argument);
 
-// Refuses an OUTDIR that is no folder, or that holds one of the files to be repeated: they would be replaced.
-void require_output(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& sources);
+// Refuses an OUTDIR that is no folder or, for a replay, holds results already: they would be replaced.
+void require_output(const std::filesystem::path& folder, bool replay);
 
 struct Planned {
   Case now;       // to be measured: `requested` holds what was realised; nothing realised, no figures

@@ -29,7 +29,8 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
 Suite self_suite() {
   Suite suite{"self", {}, build};
   for (const bool cold : {false, true})
-    for (const auto& [about, m, n, k] : {std::tuple{"1 ms", "8192", "8192", "4096"}, {"10 us", "1024", "1024", "1024"}}) {
+    for (const auto& [about, m, n, k] :
+         {std::tuple{"1 ms", "8192", "8192", "4096"}, {"10 us", "1024", "1024", "1024"}}) {
       Case c;
       c.suite = "self", c.name = std::string("about ") + about;
       c.shape = {{"m", m}, {"n", n}, {"k", k}, {"layout", "nn"}, {"type", "bf16"}, {"seed", "1"}};

@@ -61,10 +61,7 @@ int run(int argc, char** argv) {
     args.refuse("--out-ld is " + std::to_string(out_ld) + ": at least " + std::to_string(cols) + " and a multiple of " +
                 std::to_string(vector) + " elements (16 bytes) is needed");
   if (const std::optional<int> done = args.finish()) return *done;
-  const Status usable = gpu_usable();
-  if (const std::optional<int> done = choose_device(options.device, kSimulatedBuild, bool(usable), usable.message, argv))
-    return *done;
-  set_simulated_sms(options.sim_sms);
+  if (const std::optional<int> done = start_device(options, 80, argv)) return *done;
 
   const auto text = [](int64_t value) { return std::to_string(value); };
   const double stored_rows = static_cast<double>(transpose ? cols : rows);
@@ -89,10 +86,7 @@ int run(int argc, char** argv) {
                                     .copy = to.data(),
                                     .ld = out_ld}};
   const auto start = std::chrono::steady_clock::now();
-  if (const Status status = repack(operand, type, nullptr); !status) {
-    std::fprintf(stderr, "%s\n", status.message.c_str());
-    return exit_code(status);
-  }
+  if (const Status status = repack(operand, type, nullptr); !status) return refused(status);
   to.download(copy.bytes.data());
   const double once_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   Comparison comparison = check_repack(source, stride, copy, cols);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/args.h"
 #include "common/bench.cuh"
 #include "common/check.cuh"
+#include "common/program.cuh"
 #include "copy/crop.cuh"
 
 namespace grout {
@@ -98,15 +98,8 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
                   .ld = out_ld};
   if (const Status status =
           program.transposes ? crop_of_transposed(crop_check_extents(crop_transposed(g))) : crop_check_extents(g);
-      !status) {
-    std::fprintf(stderr, "%s\n", status.message.c_str());
-    return exit_code(status);
-  }
-  const Status usable = gpu_usable();
-  if (const std::optional<int> done = choose_device(options.device, kSimulatedBuild, bool(usable), usable.message, argv))
-    return *done;
-  set_simulated_sms(options.sim_sms);
-  set_simulated_compute_capability(program.simulated_capability);
+      !status) return refused(status);
+  if (const std::optional<int> done = start_device(options, program.simulated_capability, argv)) return *done;
 
   const auto product = [](auto... x) { return (1.0 * ... * static_cast<double>(x)); };
   const auto text = [](int64_t value) { return std::to_string(value); };
@@ -128,10 +121,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
     if (const Status status = program.crop(g, stream, &path); !status) throw std::runtime_error(status.message);
   };
   const auto start = std::chrono::steady_clock::now();
-  if (const Status status = program.crop(g, nullptr, &path); !status) {
-    std::fprintf(stderr, "%s\n", status.message.c_str());
-    return exit_code(status);
-  }
+  if (const Status status = program.crop(g, nullptr, &path); !status) return refused(status);
   program.print();
   HostMatrix got = before;
   to.download(got.bytes.data());

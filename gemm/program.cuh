@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/args.h"
+#include "common/program.cuh"
 #include "common/verify.cuh"
 #include "gemm/gemm.cuh"
 
@@ -79,15 +79,8 @@ inline int run_gemm(const GemmProgram& program, int argc, char** argv) {
     g.batch = batch, g.batch_a = a.batch_stride, g.batch_b = b.batch_stride, g.batch_c = g.batch_d = c.batch_stride;
     return gemm_check_extents(g);
   };
-  if (const Status status = check(); !status) {
-    std::fprintf(stderr, "%s\n", status.message.c_str());
-    return exit_code(status);
-  }
-  const Status usable = gpu_usable();
-  if (const std::optional<int> done = choose_device(options.device, kSimulatedBuild, bool(usable), usable.message, argv))
-    return *done;
-  set_simulated_sms(options.sim_sms);
-  set_simulated_compute_capability(program.simulated_capability);
+  if (const Status status = check(); !status) return refused(status);
+  if (const std::optional<int> done = start_device(options, program.simulated_capability, argv)) return *done;
 
   const auto bytes = [](const StoredMatrix& x) { return static_cast<double>(x.span()) * static_cast<double>(element_bytes(x.type)); };
   const auto product = [](auto... x) { return (1.0 * ... * static_cast<double>(x)); };
@@ -114,10 +107,7 @@ inline int run_gemm(const GemmProgram& program, int argc, char** argv) {
   g.d = fixture.device_c.data();
 
   GemmChoice choice;
-  if (const Status status = program.gemm(g, nullptr, &choice); !status) {
-    std::fprintf(stderr, "%s\n", status.message.c_str());
-    return exit_code(status);
-  }
+  if (const Status status = program.gemm(g, nullptr, &choice); !status) return refused(status);
   if (choice.tiles == 0)
     std::printf("path: none, there is nothing to compute\n");
   else

@@ -192,22 +192,24 @@ TEST(CompareReplaySource, FileAndSample) {
   EXPECT_EQ(refusal_of([&] { (void)source("ref.json:"); }), "ref.json:: the colon is followed by no sample's name");
 }
 
-// What is to be repeated is not replaced, under whatever name.
+// A replay replaces no results; a suite's are merged.
 TEST(CompareReplaySource, OutputApart) {
   const auto folder = std::filesystem::temp_directory_path() / ("grout_output_" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
-  const auto file = folder / "results.json", beside = folder / "reference.json";
-  EXPECT_EQ(refusal_of([&] { require_output(folder / "new", {file}); }), "taken");
-  EXPECT_EQ(refusal_of([&] { require_output(folder, {file}); }), "taken");  // there is none yet
-  std::ofstream(file) << "{}";
-  std::ofstream(beside) << "{}";
-  EXPECT_EQ(refusal_of([&] { require_output(folder, {}); }), "taken");
-  EXPECT_EQ(refusal_of([&] { require_output(folder, {beside}); }), "taken");
+  const auto file = folder / "results.json", nowhere = folder / "nowhere";
+  for (const bool replay : {false, true}) {
+    EXPECT_EQ(refusal_of([&] { require_output(folder / "new", replay); }), "taken");
+    EXPECT_EQ(refusal_of([&] { require_output(folder, replay); }), "taken");  // there is none yet
+  }
   const std::string words = ": would be replaced by what is measured now; give another OUTDIR";
-  EXPECT_EQ(refusal_of([&] { require_output(folder, {file}); }), file.string() + words);
-  const auto link = folder / ".." / folder.filename() / "results.json";
-  EXPECT_EQ(refusal_of([&] { require_output(folder, {beside, link}); }), link.string() + words);
-  EXPECT_EQ(refusal_of([&] { require_output(file, {}); }), file.string() + ": is a file; OUTDIR is a folder");
+  std::filesystem::create_symlink(nowhere, file);
+  EXPECT_EQ(refusal_of([&] { require_output(folder, true); }), file.string() + words);
+  std::filesystem::remove(file);
+  std::ofstream(file) << "{}";
+  EXPECT_EQ(refusal_of([&] { require_output(folder, false); }), "taken");
+  EXPECT_EQ(refusal_of([&] { require_output(folder, true); }), file.string() + words);
+  for (const bool replay : {false, true})
+    EXPECT_EQ(refusal_of([&] { require_output(file, replay); }), file.string() + ": is a file; OUTDIR is a folder");
   std::filesystem::remove_all(folder);
 }
 
