@@ -2,6 +2,8 @@
 //
 // A round gives every entry several batches of runs, in turn: A B, B A, A B, ... (visiting_order). So entries see the same clocks and
 // temperature, a linear drift cancels, and so does what one leaves to the next. An entry's figure of a round is the median of its batches.
+// A batch is timed once the clocks are the entry's own: behind runs of an eighth of it or, at the device's power limit, whose
+// controller takes about a tenth of a second, of settle_ms.
 // Speed-ups are ratios within a round; their median is quoted with the range. A line names the shape, the FLOPs and the
 // cache mode, without which a rate means nothing.
 #pragma once
@@ -18,8 +20,9 @@ struct BenchOptions {
   bool cold = true;  // flush L2 before every run, untimed; else back to back on a warm cache
   int rounds = 4, batches = 9;
   double warm_up_ms = 200, batch_ms = 40;
+  double settle_ms = 100;  // if an entry's times drift as it warms up; 0: they are not watched
   std::function<void(const std::string& entry, int round)> progress = {};  // at the first batch of each round; round -1: warm-up
-  static BenchOptions quick(bool cold) { return {.cold = cold, .rounds = 3, .batches = 1, .warm_up_ms = 10, .batch_ms = 5}; }
+  static BenchOptions quick(bool cold) { return {.cold = cold, .rounds = 3, .batches = 1, .warm_up_ms = 10, .batch_ms = 5, .settle_ms = 0}; }
 };
 
 struct BenchEntry {
@@ -42,6 +45,7 @@ struct Timing {
   Ratio speed_up{1, 1, 1};     // over the first entry
   bool cold = true;
   int runs_per_batch = 0;
+  double settle_ms = 0;      // ahead of each batch; 0: an eighth of a batch
   std::string failure = {};  // then there is no figure: the rounds are empty
 };
 
@@ -72,8 +76,14 @@ class Bench {
         throw std::invalid_argument(entry.name + " enqueues " + std::to_string(entry.repeats) +
                                     " runs a call: 1 is needed to flush L2 before each");
     }
+    bool drifts = false;
     for (size_t i = 0; i < entries.size(); ++i)
-      guarded(timings[i], [&] { timings[i].runs_per_batch = warm_up(entries[i]); });
+      guarded(timings[i], [&] {
+        const WarmUp warm = warm_up(entries[i]);
+        timings[i].runs_per_batch = warm.calls, drifts |= warm.drifts;
+      });
+    // All of them then: what one does to the clocks is its neighbour's too.
+    for (Timing& t : timings) t.settle_ms = drifts ? options_.settle_ms : 0;
     std::vector<size_t> regular, brief;
     for (size_t i = 0; i < entries.size(); ++i) (entries[i].brief ? brief : regular).push_back(i);
     for (int round = 0; round < options_.rounds; ++round) {
@@ -81,7 +91,7 @@ class Bench {
       const auto take = [&](size_t i, bool first, bool last) {
         guarded(timings[i], [&] {
           if (first) say(entries[i], round);
-          const Times times = visit(entries[i], timings[i].runs_per_batch, last);
+          const Times times = visit(entries[i], timings[i], last);
           us[i].push_back(times.us), wall_us[i].push_back(times.wall_us);
         });
       };
@@ -127,8 +137,12 @@ class Bench {
     if (options_.progress) options_.progress(entry.name, round);
   }
 
-  // Runs the entry for the warm-up's time; how many calls make a batch.
-  int warm_up(const BenchEntry& entry) {
+  struct WarmUp {
+    int calls;    // that make a batch
+    bool drifts;  // do the times of its batches differ?
+  };
+  // Runs the entry for the warm-up's time.
+  WarmUp warm_up(const BenchEntry& entry) {
     say(entry, -1);
     if (entry.before) entry.before();
     const double batch_us = 1e3 * (entry.brief ? kBriefMs : options_.batch_ms);
@@ -136,19 +150,25 @@ class Bench {
     (void)batch(entry, 1);  // what is set up at the first use
     Times last = batch(entry, 1);
     int count = 1;
+    double shortest = INFINITY, longest = 0;
     for (double spent = last.spent_us; spent < until; spent += last.spent_us) {
       count = calls(last.spent_us / count, std::min(batch_us, until));
       last = batch(entry, count);
+      if (last.spent_us < batch_us / 2 || last.us * entry.repeats < kWatchedUs) continue;
+      shortest = std::min(shortest, last.us), longest = std::max(longest, last.us);
     }
-    return calls(last.spent_us / count, batch_us);
+    return {calls(last.spent_us / count, batch_us), options_.settle_ms > 0 && longest > kDrift * shortest};
   }
   static int calls(double us, double batch_us) {
     return static_cast<int>(std::clamp(batch_us / std::max(us, 1e-3), 1.0, kMaxBatch));
   }
   // A batch. The last one of a round starts from poison, and what it leaves is judged.
-  Times visit(const BenchEntry& entry, int count, bool last) {
+  Times visit(const BenchEntry& entry, const Timing& timing, bool last) {
+    const int count = timing.runs_per_batch;
     if (last && entry.before) entry.before();
-    (void)batch(entry, std::max(1, count / 8));  // the clocks and the cache are its own again
+    double settled_us = 0;  // until the clocks and the cache are its own again
+    do settled_us += batch(entry, std::max(1, count / 8)).spent_us;
+    while (settled_us < 1e3 * timing.settle_ms);
     const Times times = batch(entry, count);
     if (last && entry.after) entry.after();
     return times;
@@ -189,6 +209,8 @@ class Bench {
 
   static constexpr double kMaxBatch = 4096;  // events kept, and launches enqueued, at most
   static constexpr double kBriefMs = 5;
+  static constexpr double kDrift = 1.03;    // between batches of the warm-up: more than noise
+  static constexpr double kWatchedUs = 20;  // calls that are shorter wait for the host, and draw no power meanwhile
   BenchOptions options_;
   cudaStream_t stream_;
   void* flush_ = nullptr;

@@ -4,6 +4,7 @@
 // possible here.
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "common/args.h"
@@ -221,6 +222,7 @@ int run(int argc, char** argv) {
   Results results;
   if (fs::exists(out / "results.json")) results = read_results(out / "results.json");
   size_t kept = 0;
+  auto written = std::chrono::steady_clock::now();
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!fresh && is_complete(results, now, wanted[i])) {
       ++kept;
@@ -231,7 +233,10 @@ int run(int argc, char** argv) {
     std::printf("%s\n", finished_line(done, i + 1, wanted.size()).c_str());
     std::fflush(stdout);
     merge(results, {{now}, {{0, std::move(done)}}});
+    if (std::chrono::steady_clock::now() - written < std::chrono::seconds(5))
+      continue;  // what an interruption may lose
     write_file(out / "results.json", to_json(results));
+    written = std::chrono::steady_clock::now();
   }
   return finish(
       out, results,

@@ -73,6 +73,7 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
                        .batches = protocol.batches,
                        .warm_up_ms = protocol.warm_up_ms,
                        .batch_ms = protocol.batch_ms,
+                       .settle_ms = protocol.settle_ms,
                        .progress = progress};
   std::vector<size_t> right;
   for (size_t i = 0; i < work.policies.size(); ++i) {
@@ -99,7 +100,7 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
   if (graph && work.graphs && !protocol.cold && !entries.empty()) {
     // All in graphs if one is short: they stay comparable.
     const std::vector<Timing> once =
-        Bench({.cold = false, .rounds = 1, .batches = 1, .warm_up_ms = 1, .batch_ms = 1}).compare([&] {
+        Bench({.cold = false, .rounds = 1, .batches = 1, .warm_up_ms = 1, .batch_ms = 1, .settle_ms = 0}).compare([&] {
           std::vector<BenchEntry> plain = entries;
           for (BenchEntry& e : plain) e.after = {};
           return plain;
@@ -132,7 +133,7 @@ inline Case measure(Work work, const Graph& graph, const std::function<void(cons
     Sample& s = *samples[e];
     s.failure = timings[e].failure;
     s.round_us = timings[e].round_us, s.round_wall_us = timings[e].round_wall_us,
-    s.runs_per_batch = timings[e].runs_per_batch;
+    s.runs_per_batch = timings[e].runs_per_batch, s.settle_ms = timings[e].settle_ms;
     if (s.failure.empty() && detail::needs_judge(s) && s.validated != protocol.rounds + 1) {
       s.failure =
           "validated " + std::to_string(s.validated) + " times in " + std::to_string(protocol.rounds) + " rounds";

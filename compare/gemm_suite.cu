@@ -83,7 +83,8 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::vector<std::string> policies_of(const GemmBench& bench, const std::string& kind) {
+std::vector<std::string> policies_of(const GemmBench& bench, const std::string& kind, bool cold) {
+  if (cold) return {"grout", "cublasGemmEx", "cublasLt"};
   if (kind == "batched") return {"batch 1", "batch 4", "cublasGemmEx", "cublasLt"};
   std::vector<std::string> names = {"grout", "cublasGemmEx", "cublasLt"};
   const bool tensor = bench.type() != ElementType::f32;
@@ -128,7 +129,7 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
       work.policies.back().sample.name = sample.name;
     }
   } else {
-    const std::vector<std::string> names = policies_of(*bench, kind);
+    const std::vector<std::string> names = policies_of(*bench, kind, description.protocol.cold);
     for (const std::string& name : names) work.policies.push_back(bench->policy(name));
     work.header.pairs = pairs_of(names, kind);
   }

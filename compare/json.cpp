@@ -31,6 +31,7 @@ void fields(Is<Protocol> auto& p, auto&& field) {
   field("batches", p.batches);
   field("batch_ms", p.batch_ms);
   field("warm_up_ms", p.warm_up_ms);
+  field("settle_ms", p.settle_ms);
   field("cold", p.cold);
 }
 void fields(Is<Clocks> auto& c, auto&& field) {
@@ -51,6 +52,7 @@ void fields(Is<Sample> auto& s, auto&& field) {
   field("bytes", s.bytes);
   field("graph", s.graph);
   field("runs_per_batch", s.runs_per_batch);
+  field("settle_ms", s.settle_ms);
   field("elements", s.elements);
   field("validated", s.validated);
   field("error", s.error);

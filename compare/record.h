@@ -32,11 +32,12 @@ struct Protocol {
   int rounds = 4;    // forth and back: the order of the policies
   int batches = 9;   // of each policy in a round, in turn with the others'; their median is its figure of the round
   double batch_ms = 40, warm_up_ms = 200;
+  double settle_ms = 100;  // ahead of each batch where the times drift at the device's power limit; 0: they are not watched
   bool cold = false;  // L2 flushed before each run; else back to back on a warm one
   bool operator==(const Protocol&) const = default;
 };
-inline Protocol headline(bool cold) { return {"headline", 4, 9, 40, 200, cold}; }
-inline Protocol sweep(bool cold) { return {"sweep", 3, 1, 5, 10, cold}; }
+inline Protocol headline(bool cold) { return {"headline", 4, 9, 40, 200, 100, cold}; }
+inline Protocol sweep(bool cold) { return {"sweep", 3, 1, 5, 10, 0, cold}; }
 
 // One policy on one case.
 struct Sample {
@@ -48,6 +49,7 @@ struct Sample {
   double flops = 0, bytes = 0;         // of one run: multiply and add are two; each operand read, each result written, once
   int graph = 0;                       // runs of one CUDA graph; 0: launched one by one
   int runs_per_batch = 0;
+  double settle_ms = 0;                // ahead of each batch; 0: an eighth of a batch
   int64_t elements = 0;                // compared in each validation
   int validated = 0;                   // validations passed: one before anything was timed, one after each round; a ceiling,
                                        // whose output nobody reads, has none

@@ -53,10 +53,15 @@ std::vector<Group> groups(const Results& results) {
   return all;
 }
 
-// "8191x8191x8191 nn (sweep)"; with the number of its run where there are several.
+// "8191x8191x8191 nn (sweep)", "8192x8192x8192 nn (settled)"; with the number of its run where there are several.
 std::string case_label(const Results& results, const Results::Entry& entry) {
   std::string label = entry.value.name;
   if (entry.value.protocol.name == "sweep") label += " (sweep)";
+  for (const Sample& s : entry.value.samples)
+    if (s.settle_ms > 0) {
+      label += " (settled)";
+      break;
+    }
   if (results.runs.size() > 1) label += fmt::format(" (run {})", entry.run + 1);
   return label;
 }
@@ -194,6 +199,8 @@ constexpr const char* kNotes = R"(## How to read this
 - **warm L2**: runs back to back, so that L2 holds what of the data it can. **cold L2**: L2 is flushed before each
   run, untimed.
 - **headline** and **sweep** are protocols: a sweep has fewer and shorter rounds, and its figures are marked so.
+- **settled**: times drifted during the warm-up, as they do at the device's power limit: its clocks follow the power drawn, with a
+  delay. Each batch is timed behind as much settling as the protocol says.
 - **ratio**: base time / candidate time, so above 1 the candidate is faster. It is the median of *paired* ratios: both
   were timed in each round of one process, batch by batch in turn and in counterbalanced order. The range beside it is the least and greatest of
   these ratios: what was seen, **not a confidence interval**. Verdict: faster or slower where the whole range is, even
@@ -287,7 +294,8 @@ WithPreparation with_preparation(const Case& c, const Sample& sample) {
 
 std::string describe(const Protocol& p) {
   return fmt::format("{}: {} round{} of {} batch{} of {:g} ms, {:g} ms of warm-up", p.name, p.rounds,
-                     p.rounds == 1 ? "" : "s", p.batches, p.batches == 1 ? "" : "es", p.batch_ms, p.warm_up_ms);
+                     p.rounds == 1 ? "" : "s", p.batches, p.batches == 1 ? "" : "es", p.batch_ms, p.warm_up_ms) +
+         (p.settle_ms > 0 ? fmt::format(", {:g} ms of settling", p.settle_ms) : "");
 }
 
 std::string markdown(const Results& results) {

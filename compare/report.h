@@ -26,7 +26,7 @@ struct WithPreparation {
 };
 WithPreparation with_preparation(const Case& c, const Sample& sample);
 
-// "headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up"
+// "headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up, 100 ms of settling"
 std::string describe(const Protocol& protocol);
 
 std::string markdown(const Results& results);  // refers to results.svg beside it

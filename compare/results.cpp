@@ -37,7 +37,7 @@ void check_sample(const Sample& s, const Case& c, const Place& place) {
   if (s.role == Role::preparation &&
       (prepared == nullptr || prepared->role == Role::preparation || prepared->role == Role::ceiling))
     place.member("prepares").refuse(fmt::format("is \"{}\", which is no policy or peer of the case", s.prepares));
-  for (const auto& [name, value] : {std::pair{"flops", s.flops}, {"bytes", s.bytes}})
+  for (const auto& [name, value] : {std::pair{"flops", s.flops}, {"bytes", s.bytes}, {"settle_ms", s.settle_ms}})
     if (!(value >= 0 && std::isfinite(value)))
       place.member(name).refuse(fmt::format("is {}, which is no count", value));
   for (const auto& [name, value] : {std::pair<const char*, int64_t>{"tiles", s.tiles},
@@ -86,7 +86,8 @@ void check(const Case& c, const std::string& file) {
     protocol.member("name").refuse(fmt::format("is \"{}\", neither headline nor sweep", p.name));
   for (const auto& [name, value] : {std::pair{"rounds", p.rounds}, {"batches", p.batches}})
     if (value < 1) protocol.member(name).refuse(fmt::format("is {}; at least 1 is needed", value));
-  for (const auto& [name, value] : {std::pair{"batch_ms", p.batch_ms}, {"warm_up_ms", p.warm_up_ms}})
+  for (const auto& [name, value] :
+       {std::pair{"batch_ms", p.batch_ms}, {"warm_up_ms", p.warm_up_ms}, {"settle_ms", p.settle_ms}})
     if (!(value >= 0 && std::isfinite(value)))
       protocol.member(name).refuse(fmt::format("is {}, which is no time", value));
   for (const auto& [name, value] : {std::pair{"flops", c.flops}, {"bytes", c.bytes}})

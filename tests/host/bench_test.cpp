@@ -116,6 +116,37 @@ TEST(Bench, SettlesAheadOfABatchOfOneTo4096Calls) {
     }
 }
 
+// Where the times of one drift as it warms up, every batch of all waits until the clocks are its own: those are slow for the first
+// milliseconds of a visit.
+TEST(Bench, SettlesLongerWhereTimesDrift) {
+  using Clock = std::chrono::steady_clock;
+  for (const double settle_ms : {0.0, 60.0}) {
+    BenchOptions options = short_rounds(false, 2, 1);  // none is visited twice in a row
+    options.warm_up_ms = 100, options.batch_ms = 10, options.settle_ms = settle_ms;
+    std::string running;
+    Clock::time_point since;
+    const auto entry = [&](const std::string& name, bool brief) {
+      const auto run = [&, name](cudaStream_t s) {
+        if (running != name) running = name, since = Clock::now();
+        sleeper(Clock::now() - since < std::chrono::milliseconds(40) ? 3000 : 1000)(s);
+      };
+      return BenchEntry{.name = name, .run = run, .brief = brief};
+    };
+    for (const Timing& t : Bench(options).compare({entry("a", false), entry("b", false), entry("c", true)})) {
+      EXPECT_EQ(t.settle_ms, settle_ms) << t.name;
+      if (settle_ms > 0) {
+        EXPECT_LT(t.us, 2500) << t.name;
+      } else {
+        EXPECT_GT(t.us, 2500) << t.name;
+      }
+    }
+  }
+  // What is over before the host has enqueued the next is not watched: the host's pauses are no drift.
+  BenchOptions options = short_rounds(false, 1, 1);
+  options.warm_up_ms = 20, options.settle_ms = 60;
+  EXPECT_EQ(Bench(options).compare({{"nothing", [](cudaStream_t) {}}})[0].settle_ms, 0);
+}
+
 // What the L2 held is gone ahead of each cold run: a buffer of twice its size is overwritten, all of it, and no figure holds
 // that time.
 TEST(Bench, FlushesL2AheadOfEachColdRun) {

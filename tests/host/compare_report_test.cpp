@@ -132,8 +132,8 @@ TEST(CompareMarkdown, TheLinesThatMatter) {
            "- peers: cublas 13.1",
            "- beside it: one process on the GPU: this one; no compiler or build tool runs",
            "- SHA-256 of compare: `aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa`",
-           "## gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up",
-           "## gemm, cold L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up",
+           "## gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up, 100 ms of settling",
+           "## gemm, cold L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up, 100 ms of settling",
            "## gemm, warm L2, sweep: 3 rounds of 1 batch of 5 ms, 10 ms of warm-up",
            "| 511x512x513 nn bf16 | mma | 2.000 | 4.000 | 20.00 | 21.00 | 100.0 | 200.0 | 0.500 compute | no | 561 | "
            "4.25 | 25% | 5 | "
@@ -281,7 +281,7 @@ TEST(CompareTerminal, TheTable) {
   Results r = sample_results();
   r.cases.erase(r.cases.begin() + 1, r.cases.begin() + 3);
   EXPECT_EQ(terminal_table(r),
-            "gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up\n"
+            "gemm, warm L2, headline: 4 rounds of 9 batches of 40 ms, 200 ms of warm-up, 100 ms of settling\n"
             "511x512x513 nn bf16: 2.000 GFLOP, 4.000 MB\n"
             "                           device us  wall us  TFLOP/s    GB/s     of ceiling  waves  last\n"
             "  cublas (peer)                40.00    41.00     50.0   100.0  0.250 compute   4.25   25%\n"

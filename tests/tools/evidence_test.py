@@ -262,7 +262,7 @@ def self_results():
                  "m": "1024",
                  "n": "1024",
                  "k": "1024"
-             }) for cold in (False, True) for name in ("about 1 ms", "about 10 us")
+             }) for cold in (False, True) for name in ("about 1 ms", "about 1 ms at the power limit", "about 10 us")
     ], "compare self /somewhere/out")
 
 
@@ -512,7 +512,8 @@ equal("the protocols of record.h",
           "rounds": 4,
           "batches": 9,
           "batch_ms": 40,
-          "warm_up_ms": 200
+          "warm_up_ms": 200,
+          "settle_ms": 100
       })
 fails("a record.h without protocols", lambda: e.protocols(SOURCE.replace('"sweep", 3', "3")), "record.h")
 
