@@ -222,6 +222,7 @@ class Block:
             versions = ", ".join(f"{name} {value}" for name, value in run["versions"].items())
             made.append(f"`{command_text(run['command'])}` at commit {run['commit'][:10]}"
                         f"{' and changes to it' if run['dirty'] else ''}, {run['device']}, {versions}")
+        made = list(dict.fromkeys(made))  # resumed: one command, several runs
         modes = sorted({c["mode"] if torch else "cold" if c["protocol"]["cold"] else "warm" for c in self.used}, reverse=True)
         rules = "; ".join(f"{name}{' (bold)' if name == 'headline' and len(used) > 1 else ''}: {protocol_text(PROTOCOLS[name])}"
                           for name in used)

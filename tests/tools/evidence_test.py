@@ -261,7 +261,8 @@ def self_results():
              shape={
                  "m": "1024",
                  "n": "1024",
-                 "k": "1024"
+                 "k": "1024",
+                 "type": "bf16"
              }) for cold in (False, True) for name in ("about 1 ms", "about 1 ms at the power limit", "about 10 us")
     ], "compare self /somewhere/out")
 
