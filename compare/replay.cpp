@@ -94,6 +94,10 @@ std::vector<std::string> run_differences(const Run& recorded, const Run& now) {
   return lines;
 }
 
+bool is_noise(const Verdict& v) {
+  return v.kind != Verdict::Kind::none && std::abs(v.ratio.median - 1) < kNoise;
+}
+
 }  // namespace
 
 ReplaySource replay_source(const std::string& argument) {
@@ -279,12 +283,11 @@ Replayed compare_replay(const ReplayPlan& plan, const Results& now) {
     for (const Pair& pair : p.now.pairs) out.measured += verdict(c, pair).kind != Verdict::Kind::none;
     for (const Pair& pair : p.recorded.pairs) {
       const Verdict then = verdict(p.recorded, pair), today = verdict(c, pair);
-      if (then.kind == today.kind) {
-        ++out.reproduced;
-      } else {
-        say(fmt::format("{}: {} over {} was {}; now {}", title(c), pair.candidate, pair.base, verdict_text(then),
-                        verdict_text(today)));
-      }
+      const bool noise = is_noise(then) && is_noise(today);
+      out.reproduced += then.kind == today.kind || noise;
+      if (then.kind != today.kind)
+        say(fmt::format("{}: {} over {} was {}; now {}{}", title(c), pair.candidate, pair.base, verdict_text(then),
+                        verdict_text(today), noise ? " (both within the noise)" : ""));
     }
   }
   return out;

@@ -1,6 +1,6 @@
 // Results with known figures, for the tests of compare/.
 #pragma once
-#include "compare/record.h"
+#include "compare/replay.h"
 
 namespace grout::compare {
 
@@ -96,6 +96,40 @@ inline Results sample_results() {
   Case broken = sample_case("65x97x73 nn bf16");
   broken.samples[1] = failed("mma", Role::policy, "wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected");
   r.cases.push_back({0, broken});
+  return r;
+}
+
+using Lines = std::vector<std::string>;
+
+// As if the plan had been run: every sample with its requested settings realised, and the times recorded.
+inline Results run_again(const ReplayPlan& plan) {
+  Results now;
+  now.runs = {sample_run()};
+  for (const Planned& p : plan.cases) {
+    Case c = p.now;
+    for (size_t i = 0; i < c.samples.size(); ++i) {
+      Sample& s = c.samples[i];
+      const Sample& then = p.recorded.samples[i];
+      s.realised = s.requested;
+      s.failure = then.failure;
+      s.round_us = then.round_us, s.round_wall_us = then.round_wall_us;
+      s.validated = then.validated;
+    }
+    now.cases.push_back({0, c});
+  }
+  return now;
+}
+
+inline Results faster_results() {
+  Results r = sample_results();
+  r.runs[0].executables[0].second = std::string(64, 'b');
+  for (auto& [run, c] : r.cases) {
+    c.samples[1].name = "wgmma";
+    c.samples[1].realised = {{"kernel", "wgmma"}};
+    c.samples[2].prepares = "wgmma";
+    c.pairs = {{"cublas", "wgmma"}};
+    for (double& t : c.samples[1].round_us) t /= 4;
+  }
   return r;
 }
 

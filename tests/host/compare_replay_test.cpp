@@ -1,38 +1,16 @@
-// Replay: what is planned from one file or two, and what is said of what came out.
+// Replay: what is planned from one file or two.
 #include "compare/replay.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
-#include <functional>
 
 #include "compare/json.h"
 #include "tests/host/compare_cases.h"
 
 namespace grout::compare {
 namespace {
-
-using Lines = std::vector<std::string>;
-
-// As if the plan had been run: every sample with its requested settings realised, and the times recorded.
-Results run_again(const ReplayPlan& plan) {
-  Results now;
-  now.runs = {sample_run()};
-  for (const Planned& p : plan.cases) {
-    Case c = p.now;
-    for (size_t i = 0; i < c.samples.size(); ++i) {
-      Sample& s = c.samples[i];
-      const Sample& then = p.recorded.samples[i];
-      s.realised = s.requested;
-      s.failure = then.failure;
-      s.round_us = then.round_us, s.round_wall_us = then.round_wall_us;
-      s.validated = then.validated;
-    }
-    now.cases.push_back({0, c});
-  }
-  return now;
-}
 
 // ---- plans ----
 
@@ -109,18 +87,6 @@ TEST(CompareReplayPlan, PlansHoldTogether) {
       "taken");
 }
 
-Results faster_results() {
-  Results r = sample_results();
-  r.runs[0].executables[0].second = std::string(64, 'b');
-  for (auto& [run, c] : r.cases) {
-    c.samples[1].name = "wgmma";
-    c.samples[1].realised = {{"kernel", "wgmma"}};
-    c.samples[2].prepares = "wgmma";
-    c.pairs = {{"cublas", "wgmma"}};
-    for (double& t : c.samples[1].round_us) t /= 4;
-  }
-  return r;
-}
 TEST(CompareReplayPlan, TwoFilesSetTheirPoliciesAgainstEachOther) {
   Results candidate = faster_results();
   candidate.cases.erase(candidate.cases.begin() + 1);
@@ -241,133 +207,6 @@ TEST(CompareReplayPlan, WhatWasMeasuredIsHeldToIt) {
   EXPECT_EQ(c.pairs, as_it_should_be.pairs);
   EXPECT_EQ(refusal_of([&] { (void)to_json(now); }), "taken");
   EXPECT_EQ(compare_replay(plan, now).exit_code(), 1);
-}
-
-// ---- differences ----
-
-TEST(CompareReplayed, TheSameIsNoDifference) {
-  const ReplayPlan plan = plan_replay(sample_results(), "ref.json");
-  const Replayed r = compare_replay(plan, run_again(plan));
-  EXPECT_EQ(r.differences, Lines{});
-  EXPECT_EQ(r.verdicts, 4);
-  EXPECT_EQ(r.reproduced, 4);  // "no figure" among them
-  EXPECT_EQ(r.measured, 3);
-  EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
-  EXPECT_EQ(r.exit_code(), 0);
-}
-// Changes what came out of the first case, then compares.
-Replayed after(const std::function<void(Case&, compare::Run&)>& change) {
-  const ReplayPlan plan = plan_replay(sample_results(), "ref.json");
-  Results now = run_again(plan);
-  change(now.cases[0].value, now.runs[0]);
-  return compare_replay(plan, now);
-}
-const std::string kFirst = "gemm 511x512x513 nn bf16, L2 warm";
-
-TEST(CompareReplayed, SettingsThatWereNotRealised) {
-  Replayed r = after([](Case& c, compare::Run&) { c.samples[1].realised = {{"tile", "64x64x32"}, {"stages", "4"}}; });
-  EXPECT_EQ(r.differences,
-            (Lines{kFirst + ", mma: kernel was mma, now it is not said",
-                   kFirst + ", mma: tile was 128x256x64, now 64x64x32", kFirst + ", mma: stages was not said, now 4"}));
-  EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
-  EXPECT_EQ(r.exit_code(), 1);
-  r = after([](Case& c, compare::Run&) { std::swap(c.samples[1].realised[0], c.samples[1].realised[1]); });
-  EXPECT_EQ(r.differences, Lines{});
-  EXPECT_EQ(r.exit_code(), 0);
-}
-TEST(CompareReplayed, AVerdictThatChanged) {
-  const Replayed r = after([](Case& c, compare::Run&) { c.samples[0].round_us = {20, 19, 21, 20}; });
-  EXPECT_EQ(r.differences,
-            (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 20.00 us [19.00, 21.00] (two "
-                            "experiments, not paired)",
-                   kFirst + ": mma over cublas was faster, 2.000 [1.900, 2.100]; now even, 1.000 [0.950, 1.050]"}));
-  EXPECT_EQ(r.summary(), "3 of 4 verdicts reproduced");
-  EXPECT_EQ(r.exit_code(), 1);
-}
-TEST(CompareReplayed, MediansMoveBeyondTheRangesOnly) {
-  EXPECT_EQ(after([](Case& c, compare::Run&) {
-              c.samples[0].round_us = {42, 44, 44, 44};
-            }).differences,
-            Lines{});  // both hold 42
-  const Replayed r = after([](Case& c, compare::Run&) { c.samples[0].round_us = {42.5, 44, 44, 44}; });
-  EXPECT_EQ(r.differences, (Lines{kFirst + ", cublas: device time was 40.00 us [38.00, 42.00], now 44.00 us [42.50, "
-                                           "44.00] (two experiments, not paired)"}));
-  EXPECT_EQ(r.exit_code(), 0);  // the verdict is the same
-}
-TEST(CompareReplayed, SamplesThatFailed) {
-  Replayed r = after([](Case& c, compare::Run&) { c.samples[1] = failed("mma", Role::policy, "cannot be launched"); });
-  EXPECT_EQ(r.differences, (Lines{kFirst + ", mma: no figure now: cannot be launched",
-                                  kFirst + ": mma over cublas was faster, 2.000 [1.900, 2.100]; now no figure"}));
-  EXPECT_EQ(r.exit_code(), 1);
-  r = after([](Case& c, compare::Run&) {  // one without a verdict
-    c.samples[4] = failed("copy", Role::ceiling, "out of memory");
-    c.samples[4].realised.clear();
-  });
-  EXPECT_EQ(r.differences, (Lines{kFirst + ", copy: no figure now: out of memory"}));
-  EXPECT_EQ(r.summary(), "4 of 4 verdicts reproduced");
-  EXPECT_EQ(r.exit_code(), 1);
-  // What failed then as well.
-  const ReplayPlan plan = plan_replay(sample_results(), "ref.json");
-  Results now = run_again(plan);
-  now.cases[3].value.samples[1].realised.clear();
-  now.cases[3].value.samples[1].failure = "no such kernel";
-  r = compare_replay(plan, now);
-  EXPECT_EQ(r.differences,
-            (Lines{"gemm 65x97x73 nn bf16, L2 warm, mma: no settings were realised now: no such kernel"}));
-  EXPECT_EQ(r.exit_code(), 1);
-  now.cases[3].value.samples[1] = sample("mma", Role::policy, {20, 20, 20, 20});
-  r = compare_replay(plan, now);
-  EXPECT_EQ(r.differences.size(), 2u);
-  EXPECT_EQ(r.differences[0],
-            "gemm 65x97x73 nn bf16, L2 warm, mma: had no figure (wrong at (3, 4): 1.5 where 2.5 | 2.6 was expected), "
-            "has one now");
-  EXPECT_EQ(r.reproduced, 3);
-}
-TEST(CompareReplayed, WhatWasNotMeasured) {
-  Replayed r = after([](Case& c, compare::Run&) { c.name = "another"; });
-  EXPECT_EQ(r.differences, (Lines{kFirst + ": was not measured"}));
-  EXPECT_EQ(r.summary(), "3 of 4 verdicts reproduced");
-  EXPECT_EQ(r.exit_code(), 1);
-  r = after([](Case& c, compare::Run&) { c.samples.pop_back(); });
-  EXPECT_EQ(r.differences, (Lines{kFirst + ", copy: was not measured"}));
-  EXPECT_EQ(r.exit_code(), 1);
-}
-TEST(CompareReplayed, AsText) {
-  ReplayPlan plan = plan_replay(sample_results(), "ref.json");
-  Results now = run_again(plan);
-  EXPECT_EQ(replay_text(plan, compare_replay(plan, now)), "4 of 4 verdicts reproduced\n");
-  plan.notes = {"a note"};
-  now.runs[0].driver = "600";
-  EXPECT_EQ(replay_text(plan, compare_replay(plan, now)),
-            "- a note\n- driver was 580.1, now 600\n\n4 of 4 verdicts reproduced\n");
-}
-TEST(CompareReplayed, OtherPrograms) {
-  const Replayed r = after([](Case&, compare::Run& run) {
-    run.commit = "f00";
-    run.dirty = true;
-    run.device = "Device Y";
-    run.driver = "600";
-    run.versions = {{"cublas", "13.2"}};
-    run.executables[0].second = "beef";
-    run.date = "later";
-  });
-  EXPECT_EQ(r.differences,
-            (Lines{"commit was 0123456789012345678901234567890123456789, now f00", "device was Device X, now Device Y",
-                   "driver was 580.1, now 600", "the source did not differ from its commit, now it does",
-                   "version of cublas was 13.1, now 13.2",
-                   "SHA-256 of compare was " + std::string(64, 'a') + ", now beef"}));  // once, not for each case
-  EXPECT_EQ(r.exit_code(), 0);
-}
-TEST(CompareReplayed, TwoFilesHaveNoRecordedVerdict) {
-  const ReplayPlan plan = plan_replay(sample_results(), {"ref.json", ""}, faster_results(), {"cand.json", ""});
-  const Replayed r = compare_replay(plan, run_again(plan));
-  EXPECT_EQ(r.verdicts, 0);
-  EXPECT_EQ(r.measured, 3);
-  EXPECT_EQ(r.summary(),
-            "no verdict was recorded for what was repeated (samples of two experiments are no pair); 3 measured now");
-  EXPECT_EQ(r.exit_code(), 0);
-  ASSERT_EQ(r.differences.size(), 1u);
-  EXPECT_EQ(r.differences[0].find("SHA-256 of compare was bbb"), 0u);
 }
 
 }  // namespace
