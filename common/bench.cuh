@@ -151,11 +151,15 @@ class Bench {
     Times last = batch(entry, 1);
     int count = 1;
     double shortest = INFINITY, longest = 0;
+    const auto watch = [&] {
+      if (last.spent_us < batch_us / 2 || last.us * entry.repeats < kWatchedUs) return;
+      shortest = std::min(shortest, last.us), longest = std::max(longest, last.us);
+    };
+    watch();
     for (double spent = last.spent_us; spent < until; spent += last.spent_us) {
       count = calls(last.spent_us / count, std::min(batch_us, until));
       last = batch(entry, count);
-      if (last.spent_us < batch_us / 2 || last.us * entry.repeats < kWatchedUs) continue;
-      shortest = std::min(shortest, last.us), longest = std::max(longest, last.us);
+      watch();
     }
     return {calls(last.spent_us / count, batch_us), options_.settle_ms > 0 && longest > kDrift * shortest};
   }

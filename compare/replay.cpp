@@ -95,7 +95,7 @@ std::vector<std::string> run_differences(const Run& recorded, const Run& now) {
 }
 
 bool is_noise(const Verdict& v) {
-  return v.kind != Verdict::Kind::none && std::abs(v.ratio.median - 1) < kNoise;
+  return std::abs(v.ratio.median - 1) < kNoise;
 }
 
 }  // namespace
@@ -275,6 +275,13 @@ Replayed compare_replay(const ReplayPlan& plan, const Results& now) {
           say(name + ": " + line);
           out.realised = false;
         }
+      }
+      if (s->has_figure() && then.has_figure()) {
+        if (s->settle_ms != then.settle_ms)
+          say(fmt::format("{}: batches settled for {:g} ms, now {:g}: the clocks {}", name, then.settle_ms,
+                          s->settle_ms, then.settle_ms > 0 ? "drifted then" : "drift now"));
+        if (s->graph != then.graph)
+          say(fmt::format("{}: was timed in graphs of {} runs, now {} (0: none)", name, then.graph, s->graph));
       }
       if (s->has_figure() && then.has_figure() && ranges_apart(then, *s))
         say(fmt::format("{}: device time was {}, now {} (two experiments, not paired)", name, time_text(then),

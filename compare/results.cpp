@@ -53,8 +53,19 @@ void check_sample(const Sample& s, const Case& c, const Place& place) {
     return;
   }
   if (s.round_us.empty() && s.round_wall_us.empty()) place.refuse("has neither figures nor a failure that says why");
-  if (s.validated < 1 && s.role != Role::ceiling)
-    place.member("validated").refuse(fmt::format("is {}, and yet there are figures", s.validated));
+  const int validations = s.role == Role::ceiling ? 0 : c.protocol.rounds + 1;
+  if (s.validated != validations)
+    place.member("validated")
+        .refuse(fmt::format("is {}, and yet there are figures: {} are needed", s.validated, validations));
+  if (s.role != Role::ceiling && s.elements == 0) place.member("elements").refuse("is 0, and yet there are figures");
+  if (s.runs_per_batch == 0) place.member("runs_per_batch").refuse("is 0, and yet there are figures");
+  if (s.settle_ms != 0 && s.settle_ms != c.protocol.settle_ms)
+    place.member("settle_ms")
+        .refuse(fmt::format("is {}; 0 and the protocol's {} exist", s.settle_ms, c.protocol.settle_ms));
+  for (const Sample& other : c.samples)
+    if (other.has_figure() && other.settle_ms != s.settle_ms)
+      place.member("settle_ms")
+          .refuse(fmt::format("is {}, but that of {} is {}", s.settle_ms, other.name, other.settle_ms));
   if (!(s.error <= s.bound) || !std::isfinite(s.bound))
     place.member("error").refuse(fmt::format("is {} of a bound of {}, and yet there are figures", s.error, s.bound));
   check_rounds(s.round_us, c.protocol, place.member("round_us"));

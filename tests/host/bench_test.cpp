@@ -141,6 +141,12 @@ TEST(Bench, SettlesLongerWhereTimesDrift) {
       }
     }
   }
+  // One run may be longer than the batch and the warm-up.
+  int calls = 0;
+  BenchOptions long_runs = short_rounds(false, 1, 1);
+  long_runs.warm_up_ms = 40, long_runs.batch_ms = 5, long_runs.settle_ms = 60;
+  const auto grows = [&](cudaStream_t s) { sleeper(++calls <= 2 ? 30000 : 45000)(s); };
+  EXPECT_EQ(Bench(long_runs).compare({{"grows", grows}})[0].settle_ms, 60);
   // What is over before the host has enqueued the next is not watched: the host's pauses are no drift.
   BenchOptions options = short_rounds(false, 1, 1);
   options.warm_up_ms = 20, options.settle_ms = 60;

@@ -113,7 +113,8 @@ inline Results run_again(const ReplayPlan& plan) {
       s.realised = s.requested;
       s.failure = then.failure;
       s.round_us = then.round_us, s.round_wall_us = then.round_wall_us;
-      s.validated = then.validated;
+      s.validated = then.validated, s.elements = then.elements;
+      s.runs_per_batch = then.runs_per_batch, s.settle_ms = then.settle_ms;
     }
     now.cases.push_back({0, c});
   }

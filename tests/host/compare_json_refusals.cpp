@@ -162,10 +162,29 @@ TEST(CompareJsonRefuses, FiguresThatNobodyMayHave) {
             kCase + "samples[1].failure is \"wrong\", and yet there are figures");
   EXPECT_EQ(at_mma([](Sample& s) { s.failure = "wrong", s.round_us.clear(); }),
             kCase + "samples[1].failure is \"wrong\", and yet there are figures");
-  EXPECT_EQ(refused_case([](Case& c) { c.samples[3].validated = 0; }), "taken");  // a ceiling
+  EXPECT_EQ(refused_case([](Case& c) { c.samples[3].validated = 1; }),
+            kCase + "samples[3].validated is 1, and yet there are figures: 0 are needed");  // a ceiling
   EXPECT_EQ(refused_case([](Case& c) { c.pairs[0].base = "copy"; }),
             kCase + "pairs[0].base is \"copy\", a ceiling, which is part of no ratio");
-  EXPECT_EQ(at_mma([](Sample& s) { s.validated = 0; }), kCase + "samples[1].validated is 0, and yet there are figures");
+  for (const int validated : {0, 1, 4, 6})
+    EXPECT_EQ(at_mma([&](Sample& s) { s.validated = validated; }),
+              kCase + "samples[1].validated is " + std::to_string(validated) + ", and yet there are figures: 5 are needed");
+  EXPECT_EQ(at_mma([](Sample& s) { s.elements = 0; }), kCase + "samples[1].elements is 0, and yet there are figures");
+  EXPECT_EQ(at_mma([](Sample& s) { s.runs_per_batch = 0; }),
+            kCase + "samples[1].runs_per_batch is 0, and yet there are figures");
+  // Either all of a case settled for as long as the protocol says, or none.
+  EXPECT_EQ(at_mma([](Sample& s) { s.settle_ms = 100; }), kCase + "samples[0].settle_ms is 0, but that of mma is 100");
+  for (const double settle_ms : {7.0, 5000.0})
+    EXPECT_EQ(refused_case([&](Case& c) {
+                for (Sample& s : c.samples) s.settle_ms = settle_ms;
+              }),
+              kCase + "samples[0].settle_ms is " + std::to_string(static_cast<int>(settle_ms)) +
+                  "; 0 and the protocol's 100 exist");
+  EXPECT_EQ(refused_case([](Case& c) {
+              for (Sample& s : c.samples) s.settle_ms = 100;
+            }),
+            "taken");
+  EXPECT_EQ(refused_case([](Case& c) { c.protocol.settle_ms = NAN; }), kCase + "protocol.settle_ms is nan, which is no time");
   EXPECT_EQ(at_mma([](Sample& s) { s.round_us.clear(), s.round_wall_us.clear(); }),
             kCase + "samples[1] has neither figures nor a failure that says why");
   EXPECT_EQ(at_mma([](Sample& s) { s.round_us.pop_back(); }),

@@ -32,6 +32,7 @@ TEST(CompareJson, DoublesComeBackBitForBit) {
   c.protocol.rounds = 2000;
   for (Sample& s : c.samples) {
     s.round_us.clear(), s.round_wall_us.clear();
+    s.validated = s.role == Role::ceiling ? 0 : 2001;
     while (s.round_us.size() < 2000 || s.round_wall_us.size() < 2000) {
       const double value = std::fabs(std::bit_cast<double>(random()));
       if (std::isfinite(value) && value > 0) (s.round_us.size() < 2000 ? s.round_us : s.round_wall_us).push_back(value);

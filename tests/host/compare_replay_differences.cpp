@@ -70,10 +70,23 @@ TEST(CompareReplayed, AVerdictWithinTheNoise) {
   const Lines said = verdicts(0.991, 1.009).differences;
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[1], kFirst + ": mma over cublas was slower, 0.991 [0.991, 0.991]; now faster, 1.009 [1.009, 1.009] (both within the noise)");
-  EXPECT_EQ(verdicts(1.011, 1).exit_code(), 1);
+  EXPECT_EQ(verdicts(0.5, 1).exit_code(), 1);
+  EXPECT_EQ(verdicts(1.0104, 1).exit_code(), 1);
   EXPECT_EQ(verdicts(1, 1.011).exit_code(), 1);
   EXPECT_EQ(verdicts(0.989, 1.011).summary(), "0 of 1 verdicts reproduced");
 }
+// 2 m n k of settings that have them, else 0.
+double flops_of(const Settings& settings) {
+  double flops = 2;
+  for (const char* extent : {"m", "n", "k"}) {
+    double value = 0;
+    for (const auto& [name, text] : settings)
+      if (name == extent) value = std::stod(text);
+    flops *= value;
+  }
+  return flops;
+}
+
 // What the READMEs quote can be repeated, all of it, and reproduces its verdicts where the same comes out.
 TEST(CompareReplayed, TheCommittedEvidence) {
   const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "evidence";
@@ -86,6 +99,13 @@ TEST(CompareReplayed, TheCommittedEvidence) {
     const ReplayPlan plan = plan_replay(committed, name);
     EXPECT_EQ(plan.notes, Lines{}) << name;
     EXPECT_EQ(plan.cases.size(), committed.cases.size()) << name;
+    // FLOPs are those of the extents, of the aligned neighbour those of its own.
+    for (const Results::Entry& c : committed.cases)
+      for (const Sample& s : c.value.samples)
+        if (s.role == Role::policy || s.role == Role::peer) {
+          EXPECT_EQ(s.flops, flops_of(s.requested) > 0 ? flops_of(s.requested) : flops_of(c.value.shape))
+              << title(c.value) << ", " << s.name;
+        }
     size_t pairs = 0, samples = 0, planned = 0;
     for (const Results::Entry& c : committed.cases) pairs += c.value.pairs.size(), samples += c.value.samples.size();
     for (const Planned& p : plan.cases) planned += p.now.samples.size();
@@ -97,6 +117,17 @@ TEST(CompareReplayed, TheCommittedEvidence) {
     EXPECT_EQ(r.exit_code(), 0) << name << ": " << r.summary();
   }
   EXPECT_EQ(files, 3);
+}
+// How a case was timed is not chosen by its settings: it is said where it differs.
+TEST(CompareReplayed, SettlingAndGraphs) {
+  const Replayed r = after([](Case& c, compare::Run&) {
+    for (Sample& s : c.samples) s.settle_ms = 100;
+    c.samples[1].graph = 20;
+  });
+  EXPECT_EQ(r.exit_code(), 0);
+  ASSERT_EQ(r.differences.size(), 6u);
+  EXPECT_EQ(r.differences[0], kFirst + ", cublas: batches settled for 0 ms, now 100: the clocks drift now");
+  EXPECT_EQ(r.differences[2], kFirst + ", mma: was timed in graphs of 0 runs, now 20 (0: none)");
 }
 TEST(CompareReplayed, MediansMoveBeyondTheRangesOnly) {
   EXPECT_EQ(after([](Case& c, compare::Run&) {

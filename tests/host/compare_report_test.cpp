@@ -183,6 +183,19 @@ TEST(CompareMarkdown, MergedRunsAreToldApart) {
   EXPECT_NE(text.find("| 64x64x64 tt bf16 (sweep) (run 1) | mma |"), std::string::npos);
 }
 // Every figure of every row, from the JSON alone; and no row of a failed sample, nor of its pairs, has a digit.
+TEST(CompareMarkdown, SettledCasesSaySo) {
+  Results r = sample_results();
+  for (Sample& s : r.cases[1].value.samples) s.settle_ms = 100;
+  r.cases[1].value.samples[0].settle_ms = 0;  // it failed before it was timed
+  for (const std::string& text : {markdown(r), terminal_table(r)}) {
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("511x512x513 nn bf16 (settled)", at)) != std::string::npos; ++at) ++count;
+    EXPECT_GE(count, 1u) << text;
+    EXPECT_EQ(text.find("65x97x73 nn bf16 (settled)"), std::string::npos);
+  }
+  EXPECT_NE(markdown(r).find("- **settled**: "), std::string::npos);
+}
+
 TEST(CompareMarkdown, EveryFigureFollowsFromTheJson) {
   const Results r = from_json(to_json(sample_results()));
   std::string suite_mode;

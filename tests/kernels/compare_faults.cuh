@@ -55,7 +55,7 @@ inline compare::Policy faulty_policy(Fault fault) {
 inline compare::Work faulty_work() {
   compare::Work work;
   work.header.suite = "test", work.header.name = "faults";
-  work.header.protocol = {"sweep", 3, 2, 0.2, 0.2, false};
+  work.header.protocol = {"sweep", 3, 2, 0.2, 0.2, 0, false};
   for (const Fault fault : {Fault::none, Fault::one_element, Fault::nan, Fault::nothing, Fault::once, Fault::late, Fault::padding, Fault::status, Fault::no_judge}) {
     work.policies.push_back(faulty_policy(fault));
     work.header.pairs.push_back({fault_name(Fault::none), fault_name(fault)});

@@ -90,7 +90,7 @@ TEST_F(CompareInTime, ARunIsCompleteBeforeItIsJudged) {
   ASSERT_EQ(look(), kRight);
 
   compare::Work work;
-  work.header.protocol = {"sweep", 3, 1, 0.1, 0.1, false};
+  work.header.protocol = {"sweep", 3, 1, 0.1, 0.1, 0, false};
   compare::Policy p;
   p.sample.name = "looks", p.run = run, p.poison = poison;
   int looks = 0;
@@ -109,7 +109,7 @@ TEST_F(CompareInTime, ARunIsCompleteBeforeItIsJudged) {
 // Of ceilings and preparations there is one batch a round, of policies and peers as many as the protocol says.
 TEST(Compare, CeilingsAndPreparationsAreBrief) {
   compare::Work work;
-  work.header.protocol = {"sweep", 3, 4, 0.001, 0.001, false};
+  work.header.protocol = {"sweep", 3, 4, 0.001, 0.001, 0, false};
   std::vector<int> calls(4);
   using compare::Role;
   for (const Role role : {Role::policy, Role::peer, Role::preparation, Role::ceiling}) {
@@ -132,6 +132,28 @@ TEST(Compare, CeilingsAndPreparationsAreBrief) {
   }
 }
 
+// The protocol's settling reaches the timing, and what was settled is written down: for all, where one drifts.
+TEST(Compare, SettlesAsTheProtocolSays) {
+  for (const double settle_ms : {0.0, 20.0}) {
+    compare::Work work;
+    work.header.protocol = {"headline", 1, 1, 5, 50, settle_ms, false};
+    int calls = 0;
+    for (const char* name : {"drifts", "steady"}) {
+      compare::Policy p;
+      p.sample.name = name;
+      p.run = [&calls, slow = *name == 'd'](cudaStream_t) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(slow && ++calls > 10 ? 3 : 1));
+      };
+      p.judge = [] { return compare::Judgement{1, 0, 0, ""}; };
+      work.policies.push_back(p);
+    }
+    for (const compare::Sample& s : compare::measure(std::move(work), {}).samples) {
+      EXPECT_EQ(s.failure, "") << s.name;
+      EXPECT_EQ(s.settle_ms, settle_ms) << s.name;
+    }
+  }
+}
+
 // What a judgement says is of the element nearest to its bound, not of the largest error.
 TEST(Compare, AJudgementIsOfOneElement) {
   Comparison c;
@@ -144,7 +166,7 @@ TEST(Compare, AJudgementIsOfOneElement) {
 // In a graph the runs are those of the graph; a policy of which none can be made has no figure.
 TEST(Compare, ShortRunsAreMeasuredInGraphs) {
   compare::Work work;
-  work.header.protocol = {"sweep", 3, 1, 0.1, 0.1, false};
+  work.header.protocol = {"sweep", 3, 1, 0.1, 0.1, 0, false};
   int calls = 0;
   for (const char* name : {"a", "b", "no graph"}) {
     compare::Policy p;

@@ -116,6 +116,8 @@ def verify(data, file):
     seen, total = set(), {"validated_pairs": 0, "validations": 0, "failures": 0}
     for case in data["cases"]:
         where = f"{file}: {title(case)}"
+        if not 0 <= case["run"] < len(data["runs"]):
+            raise Problem(f"{where}: its run is {case['run']}, and there are {len(data['runs'])}")
         if where in seen:
             raise Problem(f"{where}: it stands twice")
         seen.add(where)
@@ -126,6 +128,10 @@ def verify(data, file):
             check_rounds(f"{where}, {s['name']}", s, protocol["rounds"], protocol["rounds"] + 1)
             if has_figure(s) and not s["error"] <= s["bound"]:
                 raise Problem(f"{where}, {s['name']}: its error exceeds the bound, and yet it has figures")
+            if has_figure(s) and s["role"] != "ceiling" and not s["elements"] > 0:
+                raise Problem(f"{where}, {s['name']}: nothing was compared, and yet it has figures")
+            if s.get("settle_ms", 0) not in (0, protocol["settle_ms"]):
+                raise Problem(f"{where}, {s['name']}: it settled for {s['settle_ms']:g} ms; 0 and {protocol['settle_ms']:g} exist")
         times, pairs, counts = derived(case)
         for s in case["samples"]:
             if {key: s[key] for key in ("us", "wall_us") if key in s} != times[s["name"]]:
@@ -224,10 +230,10 @@ class Block:
                         f"{' and changes to it' if run['dirty'] else ''}, {run['device']}, {versions}")
         made = list(dict.fromkeys(made))  # resumed: one command, several runs
         modes = sorted({c["mode"] if torch else "cold" if c["protocol"]["cold"] else "warm" for c in self.used}, reverse=True)
-        rules = "; ".join(f"{name}{' (bold)' if name == 'headline' and len(used) > 1 else ''}: {protocol_text(PROTOCOLS[name])}"
+        settled = {c["protocol"]["name"] for c in self.used for s in c.get("samples", ()) if s.get("settle_ms")}
+        rules = "; ".join(f"{name}{' (bold)' if name == 'headline' and len(used) > 1 else ''}: {protocol_text(PROTOCOLS[name])}" +
+                          (f", {PROTOCOLS[name]['settle_ms']:g} ms of settling where the clocks drift" if name in settled else "")
                           for name in used)
-        settled = sorted({s["settle_ms"] for c in self.used for s in c.get("samples", ()) if s.get("settle_ms")})
-        rules += "".join(f"; where the clocks drift, {ms:g} ms of settling ahead of each batch" for ms in settled)
         file = self.evidence.file
         return f"{'; '.join(made)}; {rules}; L2 {' and '.join(modes)}; [{file}](../tests/evidence/{file})"
 

@@ -3,6 +3,7 @@ import copy
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -99,6 +100,8 @@ def sample(name, protocol, graph=0):
         "flops": flops,
         "bytes": BYTES,
         "graph": graph,
+        "settle_ms": 0,
+        "elements": 0 if ceiling else 1,
         "validated": 0 if ceiling else protocol["rounds"] + 1,
         "error": 0.0,
         "bound": 0.0,
@@ -501,6 +504,9 @@ tampered("PyTorch: fewer validations",
          lambda data: data["cases"][0]["policies"][0].update(validated=4),
          "validated 4 times",
          file=e.TORCH)
+tampered("a figure of which nothing was compared", lambda data: data["cases"][0]["samples"][0].update(elements=0), "nothing was compared")
+tampered("a settling of its own", lambda data: data["cases"][0]["samples"][0].update(settle_ms=5000), "it settled for 5000 ms; 0 and")
+tampered("a run that is not there", lambda data: data["cases"][0].update(run=7), "its run is 7, and there are 1")
 tampered("PyTorch: a failure beside a peer's figure",
          lambda data: data["cases"][0]["policies"][0].update(round_us=[], round_wall_us=[], failure="wrong"),
          "figures and a failure",
@@ -576,6 +582,13 @@ with tempfile.TemporaryDirectory() as folder:
         wrong = done.returncode != code or any(piece not in done.stdout for piece in pieces)
         cases.check(f"the program: {name}", f"{done.returncode} {done.stdout[-2000:]}" if wrong else None)
 
+    # As they are before anything is measured.
+    for name in e.BLOCKS:
+        lines = (root / name).read_text(encoding="utf-8").split("\n")
+        for block, (first, last) in sorted(e.blocks_of(lines, name).items(), key=lambda item: item[1], reverse=True):
+            table = [line for line in lines[first:last] if line.startswith("|")] if block == "copy_ladder" else []
+            lines[first:last] = table[:2] + [re.sub(r"\|[^|]*\|$", "|  |", line) for line in table[2:]]
+        (root / name).write_text("\n".join(lines), encoding="utf-8")
     program("without evidence nothing may be quoted", 0, "is not measured yet, and nothing is quoted from it", *DATA)
     program("without evidence nothing can be written", 1, "it is missing", *DATA, arguments=["--write"])
     (root / "tests/evidence").mkdir()
