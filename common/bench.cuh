@@ -22,7 +22,9 @@ struct BenchOptions {
   double warm_up_ms = 200, batch_ms = 40;
   double settle_ms = 100;  // if an entry's times drift as it warms up; 0: they are not watched
   std::function<void(const std::string& entry, int round)> progress = {};  // at the first batch of each round; round -1: warm-up
-  static BenchOptions quick(bool cold) { return {.cold = cold, .rounds = 3, .batches = 1, .warm_up_ms = 10, .batch_ms = 5, .settle_ms = 0}; }
+  static BenchOptions quick(bool cold) {
+    return {.cold = cold, .rounds = 3, .batches = 1, .warm_up_ms = 10, .batch_ms = 5, .settle_ms = 0};
+  }
 };
 
 struct BenchEntry {

@@ -106,8 +106,10 @@ const Suite& suite_named(const std::vector<Suite>& suites, const std::string& na
 
 Run this_run(int argc, char** argv, const fs::path& out, const Surroundings& surroundings) {
   Run run;
-  for (int i = 0; i < argc; ++i)
-    run.command += (i ? " " : "") + (i ? std::string(argv[i]) : fs::path(argv[0]).filename().string());
+  for (int i = 0; i < argc; ++i) {  // absolute paths are this machine's: their names are enough
+    const fs::path word = argv[i];
+    run.command += (i ? " " : "") + (i == 0 || word.is_absolute() ? word.filename().string() : std::string(argv[i]));
+  }
   run.date = utc_now();
   const SourceState source = source_state(GROUT_SOURCE_DIR, {out});
   run.commit = source.commit, run.dirty = source.dirty;

@@ -401,6 +401,18 @@ EXPECTED = {
     (SELF, "about 10 us", True, "again",
      ["| 1024, 1024, 1024 bf16, about 1 ms | warm | 11.50 | 11.50 | 1.000 [1.000, 1.000] |", "about 10 us | cold | 11.50 |"]),
 }
+# A comparison that was resumed is one command; settling is said of the protocol that settled.
+data = copy.deepcopy(DATA[GEMM])
+data["runs"].append({**data["runs"][0], "date": "later"})
+for i, c in enumerate(data["cases"]):
+    c["run"] = i % 2
+    if c["protocol"]["name"] == "headline":
+        for s in c["samples"]:
+            s["settle_ms"] = 100
+origin = made("gemm_bf16", data)[-1]
+equal("resumed: the command once", origin.count("`./run compare gemm OUT`"), 1)
+equal("settled: said once", origin.count("settling"), 1)
+holds("settled: of headlines", [origin], "200 ms of warm-up, 100 ms of settling where the clocks drift; sweep: ")
 equal("every block is tested", sorted(EXPECTED), sorted(name for blocks in e.BLOCKS.values() for name in blocks))
 for name, (file, case_name, cold, sample_name, pieces) in EXPECTED.items():
     lines = made(name, DATA[file])

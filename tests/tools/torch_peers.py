@@ -469,7 +469,9 @@ def main():
         device = torch.cuda.get_device_name(0) if gpu else "the simulated device and the CPU"
         versions = {"torch": torch.__version__, "cuda": torch.version.cuda}
         commit, dirty = source
-        command = " ".join(["python3", "tests/tools/torch_peers.py", *sys.argv[1:]])
+        # Absolute paths are this machine's: their names are enough.
+        command = " ".join(["python3", "tests/tools/torch_peers.py",
+                            *(os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:])])
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"command": command, "commit": commit, "dirty": dirty, "device": device, "versions": versions, "cases": cases},
                       file, indent=1)
