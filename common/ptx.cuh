@@ -260,6 +260,11 @@ template <class T> GROUT_DEVICE T shfl_bfly(T value, int bits GROUT_AT) {
   GROUT_INSTRUCTION(return __shfl_xor_sync(0xffffffffu, value, bits, 32 GROUT_HERE), return __shfl_xor_sync(0xffffffffu, value, bits));
 }
 
+// vote.sync.any.pred (9.7.13.6): does the condition hold in any lane? Warp.
+GROUT_DEVICE bool vote_any(bool condition GROUT_AT) {
+  GROUT_INSTRUCTION(return __any_sync(0xffffffffu, condition GROUT_HERE) != 0, return __any_sync(0xffffffffu, condition) != 0);
+}
+
 // ex2.approx.ftz.f32 (9.7.3.22): 2 to the power of x, within 2 ulp; subnormals are zero, -inf gives 0. Any thread.
 GROUT_DEVICE float ex2(float x) {
   GROUT_INSTRUCTION(return std::fabs(std::exp2(x)) < 0x1p-126f ? 0.f : std::exp2(x), float y;
