@@ -41,7 +41,6 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   };
   using Storage = AttentionStorage<T, Tile>;
   using KeyPlan = CopyPlan<T, typename Tile::template KeyLayout<T>, Tile::threads, kOptions>;
-  using QueryPlan = CopyPlan<T, typename Tile::template QueryLayout<T>, Tile::threads, CopyOptions{.partial = Partial::zero_fill}>;
   // What a warp computes: scores (query, key) against 16 keys at a time, and O (query, dim). Both as mma accumulates them.
   constexpr int kAtoms = Tile::row_atoms, kKeys = Tile::keys / Tile::key_warps, kSteps = Tile::dim / 16, kGroups = kKeys / 16;
   using Scores = WarpTiled<MmaM16N8K16C, 1, 1, kAtoms, 2>;
@@ -58,20 +57,27 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
 
   const auto keys_of = [&](const AttentionBlock& b) { return view(p.k + b.k_offset, layout(shape(b.keys, p.dim), stride(p.k_row, 1_c))); };
   const auto values_of = [&](const AttentionBlock& b) { return view(p.v + b.v_offset, layout(shape(b.keys, p.dim), stride(p.v_row, 1_c))); };
-  const auto copy_tile = [&](const AttentionBlock& b, int tile, int stage) {
-    if (tile < b.last_tile) {
-      attention_copy<Path, KeyPlan>(keys_of(b), tile, shared.stage[stage].k, thread);
-      attention_copy<Path, KeyPlan>(values_of(b), tile, shared.stage[stage].v, thread);
+  constexpr int kAhead = Tile::stages - 1;  // tiles that copies run ahead
+  const int inside = block.keys / Tile::keys;  // tiles all of whose keys exist
+  AttentionWalk<Path, KeyPlan> walk_k(keys_of(block), block.first_tile, thread), walk_v(values_of(block), block.first_tile, thread);
+  const auto copy_inside = [&](const AttentionBlock& b, int stage) {
+    walk_k.copy(keys_of(b), shared.stage[stage].k), walk_v.copy(values_of(b), shared.stage[stage].v);
+  };
+  const auto copy_edge = [&](const AttentionBlock& b, int tile, int stage) {
+    attention_copy<Path, KeyPlan>(keys_of(b), tile, shared.stage[stage].k, thread);
+    attention_copy<Path, KeyPlan>(values_of(b), tile, shared.stage[stage].v, thread);
+  };
+  if (block.first_tile < block.last_tile)  // else Q may be null
+    attention_copy_queries<T, Tile, Path>(p, block, shared.q, thread);
+#pragma unroll 1
+  for (int stage = 0; stage < kAhead; ++stage) {
+    const int tile = block.first_tile + stage;
+    if (tile < block.last_tile) {
+      if (tile < inside) copy_inside(block, stage);
+      else copy_edge(block, tile, stage);
     }
     commit_copies();
-  };
-  if (block.first_tile < block.last_tile) {  // else Q may be null
-    const AttentionRows<Tile::packs> rows{block.rows_in_all, p.dim, p.q_row, p.q_head, p.pack};
-    copy_async(QueryPlan{}, shared.q, view(p.q + block.q_offset, rows), {block.first_row, 0}, thread);
   }
-  constexpr int kAhead = Tile::stages - 1;  // tiles that copies run ahead
-#pragma unroll 1
-  for (int stage = 0; stage < kAhead; ++stage) copy_tile(block, block.first_tile + stage, stage);
 
   const bool active = block.first_row + first_row < block.rows_in_all;
 
@@ -174,7 +180,10 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
 
   wait_copies<Tile::stages - 2>();
   __syncthreads();
-  if (active && p.sign != 1) attention_scale_rows<T, Tile>(shared.q, first_row, p.sign, lane);
+  if (p.sign != 1) {
+    if (active && first_key == 0) attention_scale_rows<T, Tile>(shared.q, first_row, p.sign, lane);  // once, of the warps that share them
+    __syncthreads();
+  }
   if constexpr (Tile::holds_q) {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i)
@@ -189,27 +198,26 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   };
   // First the tiles that every row sees whole, as long as the copies ahead of them find all rows of their tile: few instructions and
   // registers beside the step itself.
+  const int seen = block.all_see / Tile::keys, copied = block.last_tile <= inside ? block.last_tile : inside - kAhead;
+  const int end = seen < copied ? seen : copied, last = block.last_tile;
   int tile = block.first_tile;
-  {
-    const int inside = block.keys / Tile::keys, seen = block.all_see / Tile::keys, last = block.last_tile;
-    const int copied = last <= inside ? last : inside - kAhead, end = seen < copied ? seen : copied;
-    AttentionWalk<Path, KeyPlan> walk_k(keys_of(block), tile + kAhead, thread), walk_v(values_of(block), tile + kAhead, thread);
 #pragma unroll 1
-    for (; tile < end; ++tile) {
-      if (tile + kAhead < last) {
-        auto& to = shared.stage[stage == 0 ? kAhead : stage - 1];
-        walk_k.copy(keys_of(block), to.k), walk_v.copy(values_of(block), to.v);
-      }
-      commit_copies();
-      if (active) step(std::false_type{}, block, tile, stage);
-      next_stage();
-    }
+  for (; tile < end; ++tile) {
+    if (tile + kAhead < last) copy_inside(block, stage == 0 ? kAhead : stage - 1);
+    commit_copies();
+    if (active) step(std::false_type{}, block, tile, stage);
+    next_stage();
   }
   // Then those that an edge or the diagonal touches. The block's numbers once more, not kept in registers through the loop above.
   const AttentionBlock again = attention_block<Tile>(p, static_cast<uint32_t>(ptx::opaque(static_cast<int>(blockIdx.x))));
 #pragma unroll 1
   for (; tile < again.last_tile; ++tile) {
-    copy_tile(again, tile + kAhead, stage == 0 ? kAhead : stage - 1);
+    const int next = tile + kAhead, to = stage == 0 ? kAhead : stage - 1;
+    if (next < again.last_tile) {
+      if (next < again.keys / Tile::keys) copy_inside(again, to);
+      else copy_edge(again, next, to);
+    }
+    commit_copies();
     if (active) step(std::true_type{}, again, tile, stage);
     next_stage();
   }

@@ -42,7 +42,7 @@ template <class T> struct AttentionParameters {
   bool causal;
 };
 
-// aligned: rows of K and V start at multiples of 16 bytes; realign: anywhere.
+// aligned: rows of Q, K and V start at multiples of 16 bytes; realign: anywhere.
 enum class AttentionPath { aligned, realign };
 
 // Compile-time shape of a block's work.
@@ -193,5 +193,20 @@ template <class Plan> class AttentionWalk<AttentionPath::realign, Plan> {
  private:
   int tile_, thread_;
 };
+
+// Starts copying the block's rows of Q. All threads.
+template <class T, class Tile, AttentionPath Path>
+GROUT_DEVICE void attention_copy_queries(const AttentionParameters<T>& p, const AttentionBlock& block, T* shared, int thread GROUT_AT) {
+  using Plan = CopyPlan<T, typename Tile::template QueryLayout<T>, Tile::threads, CopyOptions{.partial = Partial::zero_fill}>;
+  if constexpr (Path == AttentionPath::aligned && !Tile::packs) {
+    const auto rows = view(p.q + block.q_offset, layout(shape(block.rows_in_all, p.dim), stride(p.q_row, 1_c)));
+    const TileWalk<Plan, 0> walk(rows, 0, thread, block.first_row / Tile::q);
+    if (block.rows == Tile::q) walk.template copy<Edge::along_zeros>(rows, shared GROUT_HERE);
+    else walk.template copy<Edge::zeros>(rows, shared GROUT_HERE);
+  } else {
+    const AttentionRows<Tile::packs> rows{block.rows_in_all, p.dim, p.q_row, p.q_head, p.pack};
+    copy_async(Plan{}, shared, view(p.q + block.q_offset, rows), {block.first_row, 0}, thread GROUT_HERE);
+  }
+}
 
 }  // namespace grout
