@@ -163,12 +163,35 @@ template <class Tile, class T> GROUT_HD AttentionBlock attention_block(const Att
   return b;
 }
 
-// Starts copying tile `tile` of K or V to `shared`. EdgeT: along_zeros where all its rows lie inside, else zeros. All threads.
-template <AttentionPath Path, class Plan, Edge EdgeT, class Source>
+// Starts copying tile `tile` of K or V to `shared`, whatever edge it meets. All threads.
+template <AttentionPath Path, class Plan, class Source>
 GROUT_DEVICE void attention_copy(const Source& source, int tile, typename Plan::Value* shared, int thread GROUT_AT) {
   if constexpr (Path == AttentionPath::aligned)
-    TileWalk<Plan, 0>(source, 0, thread, tile).template copy<EdgeT>(source, shared GROUT_HERE);
+    TileWalk<Plan, 0>(source, 0, thread, tile).template copy<Edge::zeros>(source, shared GROUT_HERE);
   else copy_async(Plan{}, shared, source, {int64_t{tile} * Plan::rows, 0}, thread GROUT_HERE);
 }
+// The same tile after tile, all of whose rows lie inside.
+template <AttentionPath Path, class Plan> class AttentionWalk;
+template <class Plan> class AttentionWalk<AttentionPath::aligned, Plan> {
+ public:
+  template <class Source> GROUT_DEVICE AttentionWalk(const Source& source, int first, int thread) : walk_(source, 0, thread, first) {}
+  template <class Source> GROUT_DEVICE void copy(const Source& source, typename Plan::Value* shared GROUT_AT) {
+    walk_.template copy<Edge::along_zeros>(source, shared GROUT_HERE);
+    walk_.advance(source);
+  }
+
+ private:
+  TileWalk<Plan, 0> walk_;
+};
+template <class Plan> class AttentionWalk<AttentionPath::realign, Plan> {
+ public:
+  template <class Source> GROUT_DEVICE AttentionWalk(const Source&, int first, int thread) : tile_(first), thread_(thread) {}
+  template <class Source> GROUT_DEVICE void copy(const Source& source, typename Plan::Value* shared GROUT_AT) {
+    attention_copy<AttentionPath::realign, Plan>(source, tile_++, shared, thread_ GROUT_HERE);
+  }
+
+ private:
+  int tile_, thread_;
+};
 
 }  // namespace grout
