@@ -406,9 +406,15 @@ template <class O, int Axis, bool Lanes> struct ReducedOwnership {
   }();
   static constexpr auto at(int thread, int slot) {
     constexpr ReductionPlan<O::slots> kPlan = plan;  // a local one: device code may index it
-    auto c = O::at(thread, kPlan.slot[kPlan.first[slot]]);
+    const int first = kPlan.slot[kPlan.first[slot]];
+    auto c = O::at(thread, first);
+    const int mine = c.value[Axis];
     c.value[Axis] = 0;
-    for (int b = 0; !Lanes && b < kPlan.lane_bits; ++b) c.value[Axis] |= (thread / kPlan.lane_bit[b] & 1) << b;
+    for (int lanes = 0; !Lanes && lanes < 1 << kPlan.lane_bits; ++lanes) {
+      int other = thread;
+      for (int b = 0; b < kPlan.lane_bits; ++b) other ^= (lanes >> b & 1) * kPlan.lane_bit[b];
+      c.value[Axis] += O::at(other, first).value[Axis] < mine;
+    }
     return c;
   }
 };
@@ -416,7 +422,8 @@ template <class O, int Axis, bool Lanes> struct ReducedOwnership {
 
 // What is left of an ownership once an axis is reduced: extent 1 there, each result in all lanes that hold its values.
 template <class O, int Axis> struct Reduced : detail::ReducedOwnership<O, Axis, true> {};
-// What is left once only the slots of each thread are: along the axis, one value for every lane that takes part.
+// What is left once only the slots of each thread are: along the axis, one value for every lane that takes part, in the order of
+// what they held.
 template <class O, int Axis> struct SlotsReduced : detail::ReducedOwnership<O, Axis, false> {};
 
 // Two neighbouring slots of 16-bit values in one register: slot r holds slots 2r and 2r + 1, and is at the place of the first.
