@@ -21,6 +21,8 @@
 
 namespace grout {
 
+using ::exp2, ::max;  // of scalars: the names below would hide them
+
 // ---- Register tuples -----------------------------------------------------------------------------------------------
 
 // N values, in registers where every index is known once loops are unrolled.
@@ -35,7 +37,7 @@ template <class T> struct Registers<T, 0> {};
 // are std::integral_constant of First's type, so that they are constants inside f. Registers<T, n> of what f returns, one type for
 // all; nothing where that is void. A step may be negative, a range empty.
 template <auto First, auto Last, auto Step = static_cast<decltype(First)>(1), class F>
-GROUT_HD constexpr auto make_static(F&& f) {
+GROUT_DEVICE constexpr auto make_static(F&& f) {
   using Index = decltype(First);
   static_assert(std::is_integral_v<Index> && std::is_integral_v<decltype(Last)> && std::is_integral_v<decltype(Step)>,
                 "make_static: the range's bounds and step must be integers");
@@ -186,11 +188,10 @@ template <class F, class... X> GROUT_DEVICE auto apply(F f, X&&... x) {
 
 namespace detail {
 struct Add {
-  template <class T> GROUT_DEVICE auto operator()(T a, T b) const { return a + b; }
+  template <class T> GROUT_DEVICE decltype(std::declval<T>() + std::declval<T>()) operator()(T a, T b) const { return a + b; }
 };
 struct Larger {
-  template <class X, class Y> GROUT_DEVICE auto operator()(X x, Y y) const {
-    using T = std::common_type_t<X, Y>;
+  template <class X, class Y, class T = std::common_type_t<X, Y>> GROUT_DEVICE T operator()(X x, Y y) const {
     const T a = static_cast<T>(x), b = static_cast<T>(y);
     if constexpr (std::is_same_v<T, float>) return fmaxf(a, b);
     else if constexpr (std::is_same_v<T, double>) return fmax(a, b);

@@ -9,6 +9,7 @@
 // with the hardware.
 #pragma once
 #include <type_traits>
+#include <utility>
 
 namespace grout {
 
@@ -404,19 +405,32 @@ template <class O, int Axis, bool Lanes> struct ReducedOwnership {
     s.value[Axis] = Lanes ? 1 : 1 << plan.lane_bits;
     return s;
   }();
+  struct Firsts {  // of each result, the first slot that it combines
+    int slot[slots];
+  };
+  static constexpr Firsts firsts = [] {
+    Firsts f = {};
+    for (int r = 0; r < slots; ++r) f.slot[r] = plan.slot[plan.first[r]];
+    return f;
+  }();
   static constexpr auto at(int thread, int slot) {
-    constexpr ReductionPlan<O::slots> kPlan = plan;  // a local one: device code may index it
-    const int first = kPlan.slot[kPlan.first[slot]];
+    constexpr Firsts kFirsts = firsts;  // a local one: device code may index it
+    const int first = kFirsts.slot[slot];
     auto c = O::at(thread, first);
-    const int mine = c.value[Axis];
-    c.value[Axis] = 0;
-    for (int lanes = 0; !Lanes && lanes < 1 << kPlan.lane_bits; ++lanes) {
-      int other = thread;
-      for (int b = 0; b < kPlan.lane_bits; ++b) other ^= (lanes >> b & 1) * kPlan.lane_bit[b];
-      c.value[Axis] += O::at(other, first).value[Axis] < mine;
-    }
+    c.value[Axis] = Lanes ? 0 : rank(thread, first, c.value[Axis], std::make_integer_sequence<int, 1 << plan.lane_bits>{});
     return c;
   }
+
+ private:
+  // How many of the lanes that take part hold less than `mine`?
+  template <int... L> static constexpr int rank(int thread, int slot, int mine, std::integer_sequence<int, L...>) {
+    return (... + static_cast<int>(O::at(thread ^ kMask<L>, slot).value[Axis] < mine));
+  }
+  template <int L> static constexpr int kMask = [] {
+    int mask = 0;
+    for (int b = 0; b < plan.lane_bits; ++b) mask |= (L >> b & 1) * plan.lane_bit[b];
+    return mask;
+  }();
 };
 }  // namespace detail
 
