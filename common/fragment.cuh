@@ -57,8 +57,8 @@ GROUT_DEVICE constexpr auto make_static(F&& f) {
   }(std::make_integer_sequence<int, static_cast<int>(kCount)>{});
 }
 // Bounds that are only known at run time have no register tuple.
-template <class First, class Last, class F> constexpr void make_static(First, Last, F&&) {
-  static_assert(sizeof(F) == 0, "make_static: bounds must be known at compile time: make_static<first, last>(f)");
+template <class First, class Last, class... More> constexpr void make_static(First, Last, More&&...) {
+  static_assert(sizeof(First) == 0, "make_static: bounds must be known at compile time: make_static<first, last>(f)");
 }
 
 // ---- Fragments and expressions -------------------------------------------------------------------------------------
