@@ -10,8 +10,7 @@ SOURCE instantiates one kernel and states what its assembly must be, in comments
     //                           LDG and STS, from first to last, are four LDG, then four STS, and no others, unless
     //                           the last item is "..."; one instantiation must match
     // same: PART PART           of two instantiations whose symbols match, regular expressions without blanks: every
-    //                           instruction occurs in one as often as in the other; of MOV, PRMT and NOP the first may have
-    //                           fewer
+    //                           instruction occurs in one as often as in the other
     // targets: sm_90a           instead of the list below; of a program, only what it has for these
     // since: sm_90              instructions are expected from this architecture on; before it the kernel only traps
 It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the

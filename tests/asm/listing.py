@@ -56,13 +56,8 @@ def order_problems(instructions, order):
     return [] if same else [f"the order is {text(found)}, not {order}"]
 
 
-MOVES = ("NOP", "MOV", "PRMT")  # where registers are, and how code is padded
-
-
 def difference(first, second):
-    """How often each instruction occurs, modifiers included, where that differs; empty where nothing does. Of moves and padding the
-    first may have fewer."""
+    """How often each instruction occurs, modifiers included, where that differs; empty where nothing does."""
     counts = Counter(first), Counter(second)
-    fewer = lambda name: name.split(".")[0] in MOVES and counts[0][name] <= counts[1][name]
     return ", ".join(f"{counts[0][name]} and {counts[1][name]} {name}" for name in sorted(counts[0] | counts[1])
-                     if counts[0][name] != counts[1][name] and not fewer(name))
+                     if counts[0][name] != counts[1][name])
