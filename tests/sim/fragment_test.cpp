@@ -72,17 +72,16 @@ TEST_F(FragmentMutants, HalfAWarpIsReported) {
   }
 }
 // The line that is named is the kernel's own.
-unsigned reduced_line;
+constexpr unsigned kReductionLine = __LINE__ + 5;
 void of_a_wrong_lane() {
   Fragment<float, MmaM16N8K16C> f;
   f.fill(1.f);
   if (threadIdx.x == 3) return;
-  reduced_line = __LINE__ + 1;
   (void)sum<0>(f);
 }
 TEST_F(FragmentMutants, NameTheLineOfTheReduction) {
   const sim::Report report = report_of([] { run(of_a_wrong_lane, dim3(1), dim3(32), 0); });
-  expect_parts(report.what(), {here(reduced_line, "of_a_wrong_lane")});
+  expect_parts(report.what(), {here(kReductionLine, "of_a_wrong_lane")});
 }
 
 }  // namespace
