@@ -77,6 +77,7 @@ static __global__ void masked_softmax_sums(const uint32_t* in, uint32_t* out) {
   s = select(coordinate<S, 1>(lane) < limit, s, -INFINITY);
   const auto m = max<1>(s);
   const auto l = sum<1>(sum_slots<1>(exp2(s - m)));
+  if (lane % 4 != 0) return;  // four lanes hold each row's sum
   for (int r = 0; r < l.slots; ++r) out[decltype(l)::Ownership::at(lane, r)[0]] = __float_as_uint(l[r]);
 }
 
