@@ -286,17 +286,14 @@ template <class O, int Axis> constexpr void group_slots(ReductionPlan<O::slots>&
     }
   }
 }
-// May lanes that differ in this bit take part? They hold the same results, and not merely copies of one another's values.
+// May lanes that differ in this bit take part? They hold the same results.
 template <class O, int Axis> constexpr bool may_exchange(const ReductionPlan<O::slots>& plan, int bit) {
   constexpr auto& v = values_of<O, Axis>;
   if (O::threads % (2 * bit) != 0) return false;
-  bool copies = true;
-  for (int thread = 0; thread < O::threads; ++thread) {
+  for (int thread = 0; thread < O::threads; ++thread)
     for (int r = 0; r < plan.results; ++r)
       if (v.result[thread][plan.slot[plan.first[r]]] != v.result[thread ^ bit][plan.slot[plan.first[r]]]) return false;
-    for (int s = 0; s < O::slots && copies; ++s) copies = v.coordinate[thread][s] == v.coordinate[thread ^ bit][s];
-  }
-  return !copies;
+  return true;
 }
 // Does every result of every thread combine every coordinate along the axis, once?
 template <class O, int Axis> constexpr bool combines_all(const ReductionPlan<O::slots>& plan) {
@@ -320,7 +317,7 @@ template <class O, int Axis> constexpr bool combines_all(const ReductionPlan<O::
   }
   return true;
 }
-// Takes the lowest lane bits that do it, of those that may take part: where two bits tell the same values apart, one is enough.
+// Takes the lowest lane bits that do it, of those that may take part: lanes that differ in the others hold copies.
 template <class O, int Axis> constexpr bool find_lane_bits(ReductionPlan<O::slots>& plan) {
   int candidate[5] = {}, candidates = 0, needed = 0;
   for (int bit = 1; bit < 32 && bit < O::threads; bit *= 2)

@@ -50,6 +50,12 @@ struct FortyEightAcross : Base<48, 1, 3, 16> {
 struct EitherOfTwoBits : Base<32, 1, 8, 2> {  // the column is told by bit 0 or, as well, by bit 1: one is enough
   static constexpr Coordinate<2> at(int lane, int) { return {lane / 4, (lane ^ lane >> 1) & 1}; }
 };
+struct LowBitCopies : Base<32, 1, 8, 2> {  // lanes that differ in bit 0 hold the same
+  static constexpr Coordinate<2> at(int lane, int) { return {lane / 4, lane / 2 % 2}; }
+};
+struct Overlap : Base<32, 2, 8, 6> {  // four lanes of a row hold its six values, two of them twice
+  static constexpr Coordinate<2> at(int lane, int slot) { return {lane / 4, (2 * (lane % 4) + slot) % 6}; }
+};
 struct Outside : Base<32, 1, 8, 3> {
   static constexpr Coordinate<2> at(int lane, int) { return {lane / 4, lane % 4}; }
 };
@@ -110,6 +116,8 @@ TEST(ReductionTables, Plans) {
   expect_reduction<OneThread, 0>(Problem::none), expect_reduction<OneThread, 1>(Problem::none);
   expect_reduction<SixteenThreads, 0>(Problem::none), expect_reduction<SixteenThreads, 1>(Problem::none);
   expect_reduction<FortyEightThreads, 1>(Problem::none), expect_reduction<FortyEightAcross, 1>(Problem::none);
+  expect_reduction<LowBitCopies, 1>(Problem::none);
+  static_assert(reduction_plan<LowBitCopies, 1>().lane_bits == 1 && reduction_plan<LowBitCopies, 1>().lane_bit[0] == 2);
   expect_reduction<EitherOfTwoBits, 1>(Problem::none);
   static_assert(reduction_plan<EitherOfTwoBits, 1>().lane_bits == 1 && reduction_plan<EitherOfTwoBits, 1>().lane_bit[0] == 1);
 }
@@ -122,6 +130,7 @@ TEST(ReductionTables, NoPlan) {
   expect_reduction<CopiesOfOneThread, 1>(Problem::slots_differ);
   expect_reduction<SecondThreadDescends, 1>(Problem::none), expect_reduction<SecondThreadDescends, 0>(Problem::no_shuffle);
   expect_reduction<Hole, 1>(Problem::not_held), expect_reduction<Hole, 0>(Problem::none);
+  expect_reduction<Overlap, 1>(Problem::no_shuffle);
   expect_reduction<DiagonalLanes, 1>(Problem::no_shuffle);
   expect_reduction<ThirdsOfALane, 1>(Problem::no_shuffle), expect_reduction<ThirdsOfALane, 0>(Problem::no_shuffle);
   expect_reduction<CopyInAnotherWarp, 1>(Problem::no_shuffle);
