@@ -7,8 +7,9 @@
 //   l = l * alpha + sum_slots<1>(p);          of each lane alone; sum<1>(l) once, at the end
 //   auto a = pack<bf16>(redistribute<OperandA>(p));   the same thread must hold what OperandA asks of it
 //
-// Expressions are evaluated where a Fragment is made of them; they refer to the fragments they are made from. Operands must have
-// compatible ownerships: the same coordinates in the same threads, or extent 1 along an axis; equal shapes are not enough.
+// Expressions are evaluated where a Fragment is made of them; they refer to the fragments with names that they are made from, and
+// keep temporary ones. Operands must have compatible ownerships: the same coordinates in the same threads, or extent 1 along an
+// axis; equal shapes are not enough.
 // Participants: reductions that shuffle need the whole warp, converged; all else is each thread's own.
 #pragma once
 #include <cmath>
@@ -19,6 +20,8 @@
 #include "common/ptx.cuh"
 
 namespace grout {
+
+using ::exp2, ::max;  // of scalars: the names below would hide them
 
 // ---- Register tuples -----------------------------------------------------------------------------------------------
 
@@ -34,9 +37,10 @@ template <class T> struct Registers<T, 0> {};
 // are std::integral_constant of First's type, so that they are constants inside f. Registers<T, n> of what f returns, one type for
 // all; nothing where that is void. A step may be negative, a range empty.
 template <auto First, auto Last, auto Step = static_cast<decltype(First)>(1), class F>
-GROUT_HD constexpr auto make_static(F&& f) {
+GROUT_DEVICE constexpr auto make_static(F&& f) {
   using Index = decltype(First);
-  static_assert(std::is_integral_v<Index>, "make_static: the range's bounds must be integers");
+  static_assert(std::is_integral_v<Index> && std::is_integral_v<decltype(Last)> && std::is_integral_v<decltype(Step)>,
+                "make_static: the range's bounds and step must be integers");
   static_assert(Step != 0, "make_static: a step of 0 never arrives");
   constexpr auto kFirst = static_cast<long long>(First), kLast = static_cast<long long>(Last), kStep = static_cast<long long>(Step);
   constexpr long long kCount = kStep > 0 ? (kLast > kFirst ? (kLast - kFirst + kStep - 1) / kStep : 0)
@@ -53,13 +57,14 @@ GROUT_HD constexpr auto make_static(F&& f) {
   }(std::make_integer_sequence<int, static_cast<int>(kCount)>{});
 }
 // Bounds that are only known at run time have no register tuple.
-template <class First, class Last, class F> constexpr void make_static(First, Last, F&&) {
-  static_assert(sizeof(F) == 0, "make_static: bounds must be known at compile time: make_static<first, last>(f)");
+template <class First, class Last, class... More> constexpr void make_static(First, Last, More&&...) {
+  static_assert(sizeof(First) == 0, "make_static: bounds must be known at compile time: make_static<first, last>(f)");
 }
 
 // ---- Fragments and expressions -------------------------------------------------------------------------------------
 
-template <class X> concept FragmentOrExpression = requires { typename X::Ownership; typename X::Value; };
+template <class X> concept FragmentOrExpression =
+    requires { typename std::remove_cvref_t<X>::Ownership; typename std::remove_cvref_t<X>::Value; };
 
 template <class T, class OwnershipT> struct Fragment {
   using Value = T;
@@ -84,8 +89,12 @@ template <class T, class OwnershipT> struct Fragment {
   }
   // Slots N * index .. N * index + N - 1 as an operand of an instruction.
   template <int N> constexpr T (&part(int index))[N] {
-    static_assert(slots % N == 0, "fragment: the slots must divide into parts of this size");
+    static_assert(N > 0 && slots % N == 0, "fragment: the slots must divide into parts of this size");
     return *reinterpret_cast<T(*)[N]>(&values[N * index]);
+  }
+  template <int N> constexpr const T (&part(int index) const)[N] {
+    static_assert(N > 0 && slots % N == 0, "fragment: the slots must divide into parts of this size");
+    return *reinterpret_cast<const T(*)[N]>(&values[N * index]);
   }
 };
 
@@ -113,11 +122,14 @@ GROUT_DEVICE Fragment<T, OwnershipT>::Fragment(const X& x) {
 template <class X> Fragment(const X&) -> Fragment<typename X::Value, typename X::Ownership>;
 
 namespace detail {
-// Fragments are referred to, expressions copied: they are a few references themselves.
+// Fragments with a name are referred to; temporary ones are kept, and so are expressions: a few references themselves.
 template <class X> struct Operand {
-  X value;
+  std::remove_cvref_t<X> value;
 };
-template <class T, class O> struct Operand<Fragment<T, O>> {
+template <class T, class O> struct Operand<Fragment<T, O>&> {
+  const Fragment<T, O>& value;
+};
+template <class T, class O> struct Operand<const Fragment<T, O>&> {
   const Fragment<T, O>& value;
 };
 
@@ -164,55 +176,96 @@ template <class Anchor, int Slot, class X> GROUT_DEVICE auto operand_value(const
 
 // f(x, ...) for every slot: f is any callable of scalars, the operands are fragments, expressions and scalars. A reduced operand
 // gives each slot the result of its row or column.
-template <class F, class... X> GROUT_DEVICE auto apply(F f, const X&... x) {
-  using Anchor = typename detail::AnchorOf<void(X...), X...>::Type;
+template <class F, class... X> GROUT_DEVICE auto apply(F f, X&&... x) {
+  using Anchor = typename detail::AnchorOf<void(std::remove_cvref_t<X>...), std::remove_cvref_t<X>...>::Type;
   static_assert(!std::is_same_v<Anchor, detail::NoAnchor>,
                 "fragment expression: the operands' ownerships are not compatible: threads hold different coordinates of them, or no "
                 "operand has all axes; equal shapes are not enough");
-  return expression<Anchor>([f, ... operands = detail::Operand<X>{x}](auto slot) {
+  return expression<Anchor>([f, ... operands = detail::Operand<X>{std::forward<X>(x)}](auto slot) {
     return f(detail::operand_value<Anchor, decltype(slot)::value>(operands.value)...);
   });
 }
 
+namespace detail {
+struct Add {
+  template <class T> GROUT_DEVICE decltype(std::declval<T>() + std::declval<T>()) operator()(T a, T b) const { return a + b; }
+};
+struct Larger {
+  template <class X, class Y, class T = std::common_type_t<X, Y>> GROUT_DEVICE T operator()(X x, Y y) const {
+    const T a = static_cast<T>(x), b = static_cast<T>(y);
+    if constexpr (std::is_same_v<T, float>) return fmaxf(a, b);
+    else if constexpr (std::is_same_v<T, double>) return fmax(a, b);
+    else return a < b ? b : a;
+  }
+};
+struct Exp2 {
+  template <class T> GROUT_DEVICE float operator()(T a) const {
+    static_assert(!std::is_same_v<T, double>, "exp2: ex2.approx computes in fp32; convert a double first");
+    return ptx::ex2(static_cast<float>(a));
+  }
+};
+}  // namespace detail
+
 template <class X, class Y> concept FragmentOperands = FragmentOrExpression<X> || FragmentOrExpression<Y>;
 
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator+(const X& x, const Y& y) {
-  return apply([](auto a, auto b) { return a + b; }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator+(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a + b; }, std::forward<X>(x), std::forward<Y>(y));
 }
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator-(const X& x, const Y& y) {
-  return apply([](auto a, auto b) { return a - b; }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator-(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a - b; }, std::forward<X>(x), std::forward<Y>(y));
 }
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator*(const X& x, const Y& y) {
-  return apply([](auto a, auto b) { return a * b; }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator*(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a * b; }, std::forward<X>(x), std::forward<Y>(y));
 }
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator/(const X& x, const Y& y) {
-  return apply([](auto a, auto b) { return a / b; }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator/(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a / b; }, std::forward<X>(x), std::forward<Y>(y));
 }
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator<(const X& x, const Y& y) {
-  return apply([](auto a, auto b) { return a < b; }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator<(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a < b; }, std::forward<X>(x), std::forward<Y>(y));
 }
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator==(const X& x, const Y& y) {
-  return apply([](auto a, auto b) { return a == b; }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator>(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a > b; }, std::forward<X>(x), std::forward<Y>(y));
 }
-template <FragmentOrExpression X> GROUT_DEVICE auto operator-(const X& x) {
-  return apply([](auto a) { return -a; }, x);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator<=(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a <= b; }, std::forward<X>(x), std::forward<Y>(y));
+}
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator>=(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a >= b; }, std::forward<X>(x), std::forward<Y>(y));
+}
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator==(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a == b; }, std::forward<X>(x), std::forward<Y>(y));
+}
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator!=(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a != b; }, std::forward<X>(x), std::forward<Y>(y));
+}
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator&&(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a && b; }, std::forward<X>(x), std::forward<Y>(y));
+}
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto operator||(X&& x, Y&& y) {
+  return apply([](auto a, auto b) { return a || b; }, std::forward<X>(x), std::forward<Y>(y));
+}
+template <FragmentOrExpression X> GROUT_DEVICE auto operator-(X&& x) {
+  return apply([](auto a) { return -a; }, std::forward<X>(x));
+}
+template <FragmentOrExpression X> GROUT_DEVICE auto operator!(X&& x) {
+  return apply([](auto a) { return !a; }, std::forward<X>(x));
 }
 // The larger of two numbers; of a number and NaN, the number.
-template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto maximum(const X& x, const Y& y) {
-  return apply([](float a, float b) { return fmaxf(a, b); }, x, y);
+template <class X, class Y> requires FragmentOperands<X, Y> GROUT_DEVICE auto maximum(X&& x, Y&& y) {
+  return apply(detail::Larger{}, std::forward<X>(x), std::forward<Y>(y));
 }
 // 2 to the power of x: one ex2.approx.
-template <FragmentOrExpression X> GROUT_DEVICE auto exp2(const X& x) {
-  return apply([](float a) { return ptx::ex2(a); }, x);
-}
+template <FragmentOrExpression X> GROUT_DEVICE auto exp2(X&& x) { return apply(detail::Exp2{}, std::forward<X>(x)); }
 // yes where `condition` holds, else no.
 template <class C, class X, class Y>
-  requires(FragmentOrExpression<C>)
-GROUT_DEVICE auto select(const C& condition, const X& yes, const Y& no) {
-  return apply([](bool c, auto a, auto b) { return c ? a : b; }, condition, yes, no);
+  requires(FragmentOrExpression<C> || FragmentOperands<X, Y>)
+GROUT_DEVICE auto select(C&& condition, X&& yes, Y&& no) {
+  return apply([](bool c, auto a, auto b) { return c ? a : b; }, std::forward<C>(condition), std::forward<X>(yes),
+               std::forward<Y>(no));
 }
 // The coordinate along `Axis` that each slot of `thread` holds.
 template <class OwnershipT, int Axis> GROUT_DEVICE auto coordinate(int thread) {
+  static_assert(Axis >= 0 && Axis < OwnershipT::axes, "coordinate: the ownership has no such axis");
   return expression<OwnershipT>([thread](auto slot) { return OwnershipT::at(thread, decltype(slot)::value)[Axis]; });
 }
 
@@ -226,49 +279,49 @@ template <FragmentOrExpression X> GROUT_DEVICE bool any_slot(const X& condition)
 // ---- Reductions ----------------------------------------------------------------------------------------------------
 
 namespace detail {
-// Combines results First .. First + Count - 1 of the plan's slot list, as a balanced tree.
-template <class R, int First, int Count, class X, class F> GROUT_DEVICE auto combine_slots(const X& x, F f) {
+// What f makes of two values.
+template <class F, class T> using Combined = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T>(), std::declval<T>()))>;
+
+// Combines slots First .. First + Count - 1 of the plan's list, as a balanced tree.
+template <class T, class R, int First, int Count, class X, class F> GROUT_DEVICE T combine_slots(const X& x, F& f) {
   if constexpr (Count == 1) {
     constexpr int kSlot = R::plan.slot[First];
-    return x.template value<kSlot>();
+    return static_cast<T>(x.template value<kSlot>());
   } else {
     constexpr int kHalf = Count / 2;
-    const auto low = combine_slots<R, First, kHalf>(x, f);
-    return f(low, combine_slots<R, First + kHalf, Count - kHalf>(x, f));
+    const T low = combine_slots<T, R, First, kHalf>(x, f);
+    return static_cast<T>(f(low, combine_slots<T, R, First + kHalf, Count - kHalf>(x, f)));
   }
 }
-struct Add {
-  template <class T> GROUT_DEVICE T operator()(T a, T b) const { return a + b; }
-};
-struct Larger {
-  template <class T> GROUT_DEVICE T operator()(T a, T b) const {
-    if constexpr (std::is_same_v<T, float>) return fmaxf(a, b);
-    else return a < b ? b : a;
-  }
-};
+// The value of lane (lane ^ bit); bool and the short integers travel as int.
+template <class T> GROUT_DEVICE T exchange(T value, int bit GROUT_AT) {
+  if constexpr (std::is_integral_v<T> && sizeof(T) < 4) return static_cast<T>(ptx::shfl_bfly(static_cast<int>(value), bit GROUT_HERE));
+  else return ptx::shfl_bfly(value, bit GROUT_HERE);
+}
 }  // namespace detail
 
-// Combines, along an axis, the slots of each thread. No lanes exchange anything.
+// Combines, along an axis, the slots of each thread. No lanes exchange anything. Values of the type that f returns.
 template <int Axis, class F, FragmentOrExpression X> GROUT_DEVICE auto reduce_slots(const X& x, F f) {
   using R = detail::Reduction<typename X::Ownership, Axis>;
-  Fragment<typename X::Value, SlotsReduced<typename X::Ownership, Axis>> result;
+  using Value = detail::Combined<F, typename X::Value>;
+  Fragment<Value, SlotsReduced<typename X::Ownership, Axis>> result;
   make_static<0, R::plan.results>([&](auto r) {
     constexpr int kFirst = R::plan.first[decltype(r)::value], kCount = R::plan.first[decltype(r)::value + 1] - kFirst;
-    result[r] = detail::combine_slots<R, kFirst, kCount>(x, f);
+    result[r] = detail::combine_slots<Value, R, kFirst, kCount>(x, f);
   });
   return result;
 }
 // Combines all values along an axis; every lane that held one has the result. f: associative and commutative. Warp.
 template <int Axis, class F, FragmentOrExpression X> GROUT_DEVICE auto reduce(const X& x, F f GROUT_AT) {
   using R = detail::Reduction<typename X::Ownership, Axis>;
+  using Value = detail::Combined<F, typename X::Value>;
   const auto slots = reduce_slots<Axis>(x, f);
-  Fragment<typename X::Value, Reduced<typename X::Ownership, Axis>> result;
-  make_static<0, R::plan.results>([&](auto r) {
-    result[r] = slots[r];
-    make_static<0, R::plan.lane_bits>([&](auto b) {
-      constexpr int kBit = R::plan.lane_bit[decltype(b)::value];
-      result[r] = f(result[r], ptx::shfl_bfly(result[r], kBit GROUT_HERE));
-    });
+  Fragment<Value, Reduced<typename X::Ownership, Axis>> result;
+  make_static<0, R::plan.results>([&](auto r) { result[r] = slots[r]; });
+  make_static<0, R::plan.lane_bits>([&](auto b) {
+    constexpr int kBit = R::plan.lane_bit[decltype(b)::value];
+    make_static<0, R::plan.results>(
+        [&](auto r) { result[r] = static_cast<Value>(f(result[r], detail::exchange(result[r], kBit GROUT_HERE))); });
   });
   return result;
 }

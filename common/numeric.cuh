@@ -103,15 +103,16 @@ template <class T> GROUT_HD uint32_t pack(T low, T high) {
   static_assert(sizeof(T) == 2, "pack: two 16-bit values make one 32-bit register");
   return static_cast<uint32_t>(low.bits) | static_cast<uint32_t>(high.bits) << 16;
 }
-// The same from float, rounding once (one cvt.rn.{bf16x2,f16x2}.f32 on the device).
+// The same from float, rounding once (one cvt.rn.{bf16x2,f16x2}.f32 on the device; taken as a whole, as ptxas for sm_100 and later
+// would split halves and join them again).
 template <class T> GROUT_HD uint32_t pack(float low, float high) {
 #ifdef __CUDA_ARCH__
   if constexpr (element_type<T> == ElementType::bf16) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return static_cast<uint32_t>(__bfloat16_as_ushort(pair.x)) | static_cast<uint32_t>(__bfloat16_as_ushort(pair.y)) << 16;
+    return *reinterpret_cast<const uint32_t*>(&pair);
   } else {
     const __half2 pair = __floats2half2_rn(low, high);
-    return static_cast<uint32_t>(__half_as_ushort(pair.x)) | static_cast<uint32_t>(__half_as_ushort(pair.y)) << 16;
+    return *reinterpret_cast<const uint32_t*>(&pair);
   }
 #else
   return pack(T(low), T(high));

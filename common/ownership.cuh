@@ -8,7 +8,6 @@
 // Tables follow the PTX ISA's figures (sections named below); tests compare each with the simulated device, and that
 // with the hardware.
 #pragma once
-#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -126,10 +125,38 @@ template <class Ownership> constexpr int contiguous_slots(int axis, int limit) {
 
 // Accumulator and register operand A of wgmma.m64nNk16 (PTX ISA 9.7.15.5.1): warp w of the warpgroup holds rows 16w to 16w + 15,
 // each as mma.m16n8k16 does.
-template <int N> using WgmmaM64C = WarpTiled<MmaM16N8K16C, 4, 1, 1, N / 8>;
+namespace detail {
+template <int N> constexpr int wgmma_atoms() {
+  static_assert(N >= 8 && N <= 256 && N % 8 == 0, "wgmma.m64nN: N is a multiple of 8 from 8 to 256");
+  return N / 8;
+}
+}  // namespace detail
+template <int N> using WgmmaM64C = WarpTiled<MmaM16N8K16C, 4, 1, 1, detail::wgmma_atoms<N>()>;
 using WgmmaM64K16A = WarpTiled<MmaM16N8K16A, 4, 1, 1, 1>;
 
 // ---- Algebra: read off the tables, never assumed -------------------------------------------------------------------
+
+namespace detail {
+// A table of keys, made once of each ownership: what follows compares and takes apart numbers. (Compilers bound the function calls
+// of one constant expression.) Axis a is 20 bits wide, from bit 20 a on; of a negative coordinate the low 20 bits.
+inline constexpr int kKeyBits = 20;
+inline constexpr long long kKeyMask = (1 << kKeyBits) - 1;
+template <class O> struct Keys {
+  long long of[O::threads][O::slots];
+};
+template <class O> constexpr Keys<O> make_keys() {
+  static_assert(O::axes <= 3, "an ownership has at most three axes");
+  Keys<O> keys = {};
+  for (int thread = 0; thread < O::threads; ++thread) {
+    for (int slot = 0; slot < O::slots; ++slot) {
+      const auto c = O::at(thread, slot);
+      for (int axis = 0; axis < O::axes; ++axis) keys.of[thread][slot] |= (c.value[axis] & kKeyMask) << kKeyBits * axis;
+    }
+  }
+  return keys;
+}
+template <class O> inline constexpr Keys<O> keys_of = make_keys<O>();
+}  // namespace detail
 
 // For every slot of `To`, the slot in which the same thread of `From` holds the same coordinate. An axis along which From has
 // extent 1, as a reduced one, is held for all coordinates of To. `exists` is false where the shapes differ otherwise, or where
@@ -140,22 +167,24 @@ template <int Slots> struct SlotMap {
 };
 template <class To, class From> constexpr SlotMap<To::slots> slot_map() {
   SlotMap<To::slots> map;
-  if constexpr (To::axes == From::axes && To::threads == From::threads) {
-    for (int axis = 0; axis < To::axes; ++axis)
-      if (From::shape[axis] != To::shape[axis] && From::shape[axis] != 1) return map;
-    const auto same = [](int thread, int to, int from) {
-      const auto wanted = To::at(thread, to), held = From::at(thread, from);
-      for (int axis = 0; axis < To::axes; ++axis)
-        if (held[axis] != (From::shape[axis] == To::shape[axis] ? wanted[axis] : 0)) return false;
-      return true;
-    };
+  if constexpr (std::is_same_v<To, From>) {
+    for (int slot = 0; slot < To::slots; ++slot) map.slot[slot] = slot;
+    map.exists = true;
+  } else if constexpr (To::axes == From::axes && To::threads == From::threads) {
+    long long kept = 0;  // the bits of the axes that From does not hold for all coordinates
+    for (int axis = 0; axis < To::axes; ++axis) {
+      if (From::shape.value[axis] == To::shape.value[axis]) kept |= detail::kKeyMask << detail::kKeyBits * axis;
+      else if (From::shape.value[axis] != 1) return map;
+    }
+    const auto& wanted = detail::keys_of<To>.of;
+    const auto& held = detail::keys_of<From>.of;
     for (int to = 0; to < To::slots; ++to) {
       int found = -1;
       for (int from = 0; from < From::slots && found < 0; ++from) {
-        if (!same(0, to, from)) continue;
+        if (held[0][from] != (wanted[0][to] & kept)) continue;
         found = from;
         for (int thread = 1; thread < To::threads && found >= 0; ++thread)
-          if (!same(thread, to, from)) found = -1;
+          if (held[thread][from] != (wanted[thread][to] & kept)) found = -1;
       }
       if (found < 0) return map;
       map.slot[to] = found;
@@ -170,17 +199,18 @@ template <class To, class From> inline constexpr SlotMap<To::slots> slot_map_of 
 
 enum class ReductionProblem {
   none,
-  slots_differ,  // threads group their slots differently
   outside,       // slots outside the tile
+  slots_differ,  // threads group their slots differently, or hold copies in different slots
+  not_held,      // no thread holds some of the values
   spans_warps,   // values to combine lie in several warps
-  no_shuffle,    // ... in lanes that exchanges between lanes i and i ^ bit do not bring together
+  no_shuffle,    // ... in lanes of one warp that exchanges between lanes i and i ^ bit do not bring together, each once
 };
 
 // How the values along an axis are combined: first those in the slots of a thread, group by group, then those of the lanes that
 // differ in the bits `lane_bit`. Every coordinate is combined exactly once; lanes that hold copies do the same work.
 template <int Slots> struct ReductionPlan {
   ReductionProblem problem = ReductionProblem::none;
-  int warps[2] = {};           // spans_warps: two warps that hold values of one result
+  int warps[2] = {};           // spans_warps: a warp that needs a value, and one that holds it
   int results = 0;             // slots of the result
   int first[Slots + 1] = {};   // result r combines slot[first[r]] .. slot[first[r + 1] - 1]
   int slot[Slots] = {};
@@ -189,72 +219,138 @@ template <int Slots> struct ReductionPlan {
 };
 
 namespace detail {
-template <class O, int Axis> constexpr bool same_result(int thread, int slot, int other_thread, int other_slot) {
-  const auto a = O::at(thread, slot), b = O::at(other_thread, other_slot);
-  for (int i = 0; i < O::axes; ++i)
-    if (i != Axis && a[i] != b[i]) return false;
-  return true;
+// Each slot's coordinate along the axis, and the number of the result that it belongs to: that of the others' coordinates.
+template <class O, int Axis> struct Values {
+  static constexpr int kExtent = O::shape.value[Axis];
+  bool outside = false;
+  int results = 1;
+  int coordinate[O::threads][O::slots] = {}, result[O::threads][O::slots] = {};
+};
+template <class O, int Axis> constexpr Values<O, Axis> make_values() {
+  Values<O, Axis> v;
+  for (int axis = 0; axis < O::axes; ++axis)
+    if (axis != Axis) v.results *= O::shape.value[axis];
+  for (int thread = 0; thread < O::threads; ++thread) {
+    for (int slot = 0; slot < O::slots; ++slot) {
+      for (int axis = 0; axis < O::axes; ++axis) {
+        const int c = static_cast<int>(keys_of<O>.of[thread][slot] >> kKeyBits * axis & kKeyMask), extent = O::shape.value[axis];
+        v.outside |= c >= extent;
+        if (axis == Axis) v.coordinate[thread][slot] = c;
+        else v.result[thread][slot] = v.result[thread][slot] * extent + c;
+      }
+    }
+  }
+  return v;
 }
-// Groups by thread 0's coordinates; a coordinate that a thread holds twice is taken once. The others must agree.
+template <class O, int Axis> inline constexpr Values<O, Axis> values_of = make_values<O, Axis>();
+template <class O, int Axis> inline constexpr int result_count = values_of<O, Axis>.results;
+
+// Groups the slots by thread 0's results; a value that the thread holds twice is taken once. The others must agree.
 template <class O, int Axis> constexpr void group_slots(ReductionPlan<O::slots>& plan) {
-  bool taken[O::slots] = {};
+  constexpr auto& v = values_of<O, Axis>;
+  int group[O::slots] = {}, taken_for[O::slots] = {};  // of each slot: the first of its group, the slot that stands for it
+  bool grouped[O::slots] = {};
   int next = 0;
   for (int s = 0; s < O::slots; ++s) {
-    if (taken[s]) continue;
+    if (grouped[s]) continue;
     const int begin = next;
     for (int other = s; other < O::slots; ++other) {
-      if (!same_result<O, Axis>(0, s, 0, other)) continue;
-      taken[other] = true;
-      bool copy = false;
-      for (int i = begin; i < next; ++i) copy |= O::at(0, plan.slot[i]) == O::at(0, other);
-      if (!copy) plan.slot[next++] = other;
+      if (v.result[0][other] != v.result[0][s]) continue;
+      grouped[other] = true, group[other] = s, taken_for[other] = other;
+      for (int i = begin; i < next; ++i)
+        if (v.coordinate[0][plan.slot[i]] == v.coordinate[0][other]) taken_for[other] = plan.slot[i];
+      if (taken_for[other] == other) plan.slot[next++] = other;
     }
     plan.first[++plan.results] = next;
   }
+  // Numbers, plus 1, of the thread that was last seen to hold a result, a value.
+  int holds_result[result_count<O, Axis>] = {}, holds[result_count<O, Axis>][v.kExtent] = {};
   for (int thread = 0; thread < O::threads; ++thread) {
-    for (int r = 0; r < plan.results; ++r)
-      for (int i = plan.first[r]; i < plan.first[r + 1]; ++i)
-        if (!same_result<O, Axis>(thread, plan.slot[i], thread, plan.slot[plan.first[r]]))
-          plan.problem = ReductionProblem::slots_differ;
-    for (int s = 0; s < O::slots; ++s)
-      for (int i = 0; i < O::axes; ++i)
-        if (O::at(thread, s)[i] < 0 || O::at(thread, s)[i] >= O::shape[i]) plan.problem = ReductionProblem::outside;
-  }
-}
-// A lane bit takes part where lanes that differ in it hold other coordinates of the same results.
-template <class O, int Axis> constexpr void find_lane_bits(ReductionPlan<O::slots>& plan) {
-  for (int bit = 1; bit < 32 && bit < O::threads; bit *= 2) {
-    bool shares = O::threads % (2 * bit) == 0, copies = true;
-    for (int thread = 0; thread < O::threads && shares; ++thread) {
-      for (int r = 0; r < plan.results; ++r)
-        shares &= same_result<O, Axis>(thread, plan.slot[plan.first[r]], thread ^ bit, plan.slot[plan.first[r]]);
-      for (int s = 0; s < O::slots; ++s) copies &= O::at(thread, s) == O::at(thread ^ bit, s);
+    for (int s = 0; s < O::slots; ++s) {
+      const int result = v.result[thread][s], coordinate = v.coordinate[thread][s];
+      bool agrees = result == v.result[thread][group[s]];
+      if (taken_for[s] != s) {
+        agrees &= coordinate == v.coordinate[thread][taken_for[s]];
+      } else {
+        agrees &= holds[result][coordinate] != thread + 1;
+        holds[result][coordinate] = thread + 1;
+      }
+      if (group[s] == s) {
+        agrees &= holds_result[result] != thread + 1;
+        holds_result[result] = thread + 1;
+      }
+      if (!agrees) {
+        plan.problem = ReductionProblem::slots_differ;
+        return;
+      }
     }
-    if (shares && !copies) plan.lane_bit[plan.lane_bits++] = bit;
   }
 }
-// Who, in another warp, holds `coordinate` of a thread's result? -1: nobody.
-template <class O, int Axis> constexpr int other_warp(int thread, int slot, int coordinate) {
-  for (int owner = 0; owner < O::threads; ++owner)
-    for (int s = 0; s < O::slots && owner / 32 != thread / 32; ++s)
-      if (O::at(owner, s)[Axis] == coordinate && same_result<O, Axis>(owner, s, thread, slot)) return owner / 32;
-  return -1;
+// May lanes that differ in this bit take part? They hold the same results.
+template <class O, int Axis> constexpr bool may_exchange(const ReductionPlan<O::slots>& plan, int bit) {
+  constexpr auto& v = values_of<O, Axis>;
+  if (O::threads % (2 * bit) != 0) return false;
+  for (int thread = 0; thread < O::threads; ++thread)
+    for (int r = 0; r < plan.results; ++r)
+      if (v.result[thread][plan.slot[plan.first[r]]] != v.result[thread ^ bit][plan.slot[plan.first[r]]]) return false;
+  return true;
 }
 // Does every result of every thread combine every coordinate along the axis, once?
-template <class O, int Axis> constexpr void prove(ReductionPlan<O::slots>& plan) {
+template <class O, int Axis> constexpr bool combines_all(const ReductionPlan<O::slots>& plan) {
+  constexpr auto& v = values_of<O, Axis>;
+  int last[v.kExtent] = {}, combination = 0;  // the number of the thread's result that last combined it
   for (int thread = 0; thread < O::threads; ++thread) {
     for (int r = 0; r < plan.results; ++r) {
-      int times[O::shape[Axis]] = {};
+      ++combination;
+      int combined = 0;
       for (int lanes = 0; lanes < 1 << plan.lane_bits; ++lanes) {
         int other = thread;
         for (int b = 0; b < plan.lane_bits; ++b) other ^= (lanes >> b & 1) * plan.lane_bit[b];
-        for (int i = plan.first[r]; i < plan.first[r + 1]; ++i) ++times[O::at(other, plan.slot[i])[Axis]];
+        for (int i = plan.first[r]; i < plan.first[r + 1]; ++i, ++combined) {
+          const int coordinate = v.coordinate[other][plan.slot[i]];
+          if (last[coordinate] == combination) return false;
+          last[coordinate] = combination;
+        }
       }
-      for (int coordinate = 0; coordinate < O::shape[Axis]; ++coordinate) {
-        if (times[coordinate] == 1) continue;
-        const int warp = times[coordinate] == 0 ? other_warp<O, Axis>(thread, plan.slot[plan.first[r]], coordinate) : -1;
-        plan.problem = warp >= 0 ? ReductionProblem::spans_warps : ReductionProblem::no_shuffle;
-        plan.warps[0] = thread / 32, plan.warps[1] = warp;
+      if (combined != v.kExtent) return false;
+    }
+  }
+  return true;
+}
+// Takes the lowest lane bits that do it, of those that may take part: lanes that differ in the others hold copies.
+template <class O, int Axis> constexpr bool find_lane_bits(ReductionPlan<O::slots>& plan) {
+  int candidate[5] = {}, candidates = 0, needed = 0;
+  for (int bit = 1; bit < 32 && bit < O::threads; bit *= 2)
+    if (may_exchange<O, Axis>(plan, bit)) candidate[candidates++] = bit;
+  while (plan.first[1] << needed < O::shape.value[Axis]) ++needed;
+  for (int subset = 0; subset < 1 << candidates; ++subset) {
+    plan.lane_bits = 0;
+    for (int i = 0; i < candidates; ++i)
+      if (subset >> i & 1) plan.lane_bit[plan.lane_bits++] = candidate[i];
+    if (plan.lane_bits == needed && combines_all<O, Axis>(plan)) return true;
+  }
+  plan.lane_bits = 0;
+  return false;
+}
+// Why there is no plan: a value that a thread's result needs and its warp does not hold; or none such.
+template <class O, int Axis> constexpr void explain(ReductionPlan<O::slots>& plan) {
+  constexpr auto& v = values_of<O, Axis>;
+  plan.problem = ReductionProblem::no_shuffle;
+  int holder[result_count<O, Axis>][v.kExtent] = {};  // a warp, plus 1
+  for (int thread = 0; thread < O::threads; ++thread)
+    for (int s = 0; s < O::slots; ++s) holder[v.result[thread][s]][v.coordinate[thread][s]] = thread / 32 + 1;
+  for (int warp = 0; 32 * warp < O::threads; ++warp) {
+    bool mine[result_count<O, Axis>] = {}, held[result_count<O, Axis>][v.kExtent] = {};
+    for (int thread = 32 * warp; thread < 32 * warp + 32 && thread < O::threads; ++thread)
+      for (int s = 0; s < O::slots; ++s)
+        mine[v.result[thread][s]] = true, held[v.result[thread][s]][v.coordinate[thread][s]] = true;
+    for (int result = 0; result < v.results; ++result) {
+      for (int coordinate = 0; coordinate < v.kExtent; ++coordinate) {
+        if (!mine[result] || held[result][coordinate]) continue;
+        plan.problem = ReductionProblem::not_held;
+        if (holder[result][coordinate] == 0) return;
+        plan.problem = ReductionProblem::spans_warps;
+        plan.warps[0] = warp, plan.warps[1] = holder[result][coordinate] - 1;
         return;
       }
     }
@@ -265,9 +361,14 @@ template <class O, int Axis> constexpr void prove(ReductionPlan<O::slots>& plan)
 template <class O, int Axis> constexpr ReductionPlan<O::slots> reduction_plan() {
   static_assert(Axis >= 0 && Axis < O::axes, "reduction: the ownership has no such axis");
   ReductionPlan<O::slots> plan;
-  detail::group_slots<O, Axis>(plan);
-  if (plan.problem == ReductionProblem::none) detail::find_lane_bits<O, Axis>(plan);
-  if (plan.problem == ReductionProblem::none) detail::prove<O, Axis>(plan);
+  if constexpr (Axis >= 0 && Axis < O::axes) {
+    if constexpr (detail::values_of<O, Axis>.outside) {
+      plan.problem = ReductionProblem::outside;
+    } else {
+      detail::group_slots<O, Axis>(plan);
+      if (plan.problem == ReductionProblem::none && !detail::find_lane_bits<O, Axis>(plan)) detail::explain<O, Axis>(plan);
+    }
+  }
   return plan;
 }
 
@@ -301,25 +402,43 @@ template <class O, int Axis, bool Lanes> struct ReducedOwnership {
     s.value[Axis] = Lanes ? 1 : 1 << plan.lane_bits;
     return s;
   }();
-  // Chains of selects between constants, not an array: indexed at run time, that would lie in memory.
+  struct Firsts {  // of each result, the first slot that it combines
+    int slot[slots];
+  };
+  static constexpr Firsts firsts = [] {
+    Firsts f = {};
+    for (int r = 0; r < slots; ++r) f.slot[r] = plan.slot[plan.first[r]];
+    return f;
+  }();
   static constexpr auto at(int thread, int slot) {
+    // A chain of selects between constants, not an array: indexed at run time, that would lie in memory.
     const int first = [&]<int... I>(std::integer_sequence<int, I...>) {
       int found = 0;
-      ((found = slot == I ? std::integral_constant<int, plan.slot[plan.first[I]]>::value : found), ...);
+      ((found = slot == I ? std::integral_constant<int, firsts.slot[I]>::value : found), ...);
       return found;
     }(std::make_integer_sequence<int, slots>{});
     auto c = O::at(thread, first);
-    c.value[Axis] = [&]<int... B>(std::integer_sequence<int, B...>) {
-      return (0 | ... | ((thread & std::integral_constant<int, plan.lane_bit[B]>::value) != 0 ? 1 << B : 0));
-    }(std::make_integer_sequence<int, Lanes ? 0 : plan.lane_bits>{});
+    c.value[Axis] = Lanes ? 0 : rank(thread, first, c.value[Axis], std::make_integer_sequence<int, 1 << plan.lane_bits>{});
     return c;
   }
+
+ private:
+  // How many of the lanes that take part hold less than `mine`?
+  template <int... L> static constexpr int rank(int thread, int slot, int mine, std::integer_sequence<int, L...>) {
+    return (... + static_cast<int>(O::at(thread ^ kMask<L>, slot).value[Axis] < mine));
+  }
+  template <int L> static constexpr int kMask = [] {
+    int mask = 0;
+    for (int b = 0; b < plan.lane_bits; ++b) mask |= (L >> b & 1) * plan.lane_bit[b];
+    return mask;
+  }();
 };
 }  // namespace detail
 
 // What is left of an ownership once an axis is reduced: extent 1 there, each result in all lanes that hold its values.
 template <class O, int Axis> struct Reduced : detail::ReducedOwnership<O, Axis, true> {};
-// What is left once only the slots of each thread are: along the axis, one value for every lane that takes part.
+// What is left once only the slots of each thread are: along the axis, one value for every lane that takes part, in the order of
+// what they held.
 template <class O, int Axis> struct SlotsReduced : detail::ReducedOwnership<O, Axis, false> {};
 
 // Two neighbouring slots of 16-bit values in one register: slot r holds slots 2r and 2r + 1, and is at the place of the first.

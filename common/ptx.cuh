@@ -257,7 +257,8 @@ GROUT_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint
 // shfl.sync.bfly.b32 (9.7.9.6): the value of lane (lane ^ bits) of the warp. Warp.
 template <class T> GROUT_DEVICE T shfl_bfly(T value, int bits GROUT_AT) {
   static_assert(sizeof(T) == 4, "shfl.sync moves registers of 32 bits");
-  GROUT_INSTRUCTION(return __shfl_xor_sync(0xffffffffu, value, bits, 32 GROUT_HERE), return __shfl_xor_sync(0xffffffffu, value, bits));
+  GROUT_INSTRUCTION(return sim::shuffle_value(sim::Shuffle::bfly, 0xffffffffu, value, bits, 32 GROUT_HERE),
+                    return __shfl_xor_sync(0xffffffffu, value, bits));
 }
 
 // vote.sync.any.pred (9.7.13.6): does the condition hold in any lane? Warp.

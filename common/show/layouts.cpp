@@ -1,73 +1,10 @@
-// Who holds which element of an instruction's operands, where a swizzle moves chunks, where a GEMM's tile lies.
+// Where a swizzle moves chunks, where a GEMM's tile lies.
 #include "common/layout.cuh"
-#include "common/ownership.cuh"
 #include "common/show/show.h"
 #include "gemm/gemm_mma.cuh"
 
 namespace grout::show {
 namespace {
-
-// ---- ownerships ----
-
-template <class Ownership>
-std::vector<std::vector<Row>> table_of() {
-  std::vector<std::vector<Row>> table(Ownership::threads);
-  for (int lane = 0; lane < Ownership::threads; ++lane) {
-    for (int slot = 0; slot < Ownership::slots; ++slot) {
-      const auto c = Ownership::at(lane, slot);
-      Row entry;
-      for (int axis = 0; axis < Ownership::axes; ++axis) entry.push_back(text(c[axis]));
-      table[lane].push_back(entry);
-    }
-  }
-  return table;
-}
-
-// The tile as a grid in which each element names its lane and slot, then the table by lane. Three axes: one grid a matrix.
-template <class Ownership>
-Shown show_ownership(const std::string& name, const std::string& title, Row coord, const std::string& slot, Row notes) {
-  constexpr int kFirst = Ownership::axes - 2, kRows = Ownership::shape[kFirst], kColumns = Ownership::shape[kFirst + 1];
-  Shown shown{name, title, notes, {}, {"lane", slot}, coord, table_of<Ownership>(), ""};
-  const int matrices = kFirst == 0 ? 1 : Ownership::shape[0];
-  for (int matrix = 0; matrix < matrices; ++matrix) {
-    Panel panel{(kFirst == 0 ? "" : "matrix " + text(matrix) + ": ") + "lane:" + slot + " that holds it",
-                coord[kFirst] + " \\ " + coord[kFirst + 1],
-                numbers(kColumns),
-                numbers(kRows),
-                {}};
-    panel.cells.assign(kRows, std::vector<Cell>(kColumns));
-    for (int lane = 0; lane < Ownership::threads; ++lane) {
-      for (int s = 0; s < Ownership::slots; ++s) {
-        const auto c = Ownership::at(lane, s);
-        if (kFirst == 0 || c[0] == matrix)
-          panel.cells[c[kFirst]][c[kFirst + 1]] = {text(lane) + ":" + text(s), lane, Ownership::threads};
-      }
-    }
-    shown.panels.push_back(panel);
-  }
-  Panel lanes{"(" + joined(coord) + ") of each lane's " + slot + "s",
-              "lane",
-              numbers(Ownership::slots),
-              numbers(Ownership::threads),
-              {}};
-  for (int lane = 0; lane < Ownership::threads; ++lane) {
-    lanes.cells.emplace_back();
-    for (const Row& entry : shown.table[lane])
-      lanes.cells.back().push_back({"(" + joined(entry, ",") + ")", lane, Ownership::threads});
-  }
-  shown.panels.push_back(lanes);
-  return shown;
-}
-
-template <int Count, bool Transposed>
-Shown show_ldmatrix(const std::string& name) {
-  return show_ownership<Ldmatrix<Count, Transposed>>(
-      name,
-      "ldmatrix: " + text(Count) + (Count == 1 ? " matrix" : " matrices") + " of 8 x 8 16-bit elements" +
-          (Transposed ? ", transposed" : ""),
-      {"matrix", "row", "col"}, "half",
-      {"half 2r + h is half h of register r; lane 8i + r gives the shared address of row r of matrix i"});
-}
 
 // ---- swizzles and shared tiles ----
 
@@ -151,13 +88,6 @@ void add_gemm_tiles(std::vector<Entry>& list, bool of_a) {
   list.push_back({"gemm.b.n-major" + end, "GEMM tile of B (nn, tn)" + about,
                   [](auto& n) { return show_gemm_tile<Extent, K, false>(n, "n"); }});
 }
-template <int Count>
-void add_ldmatrix(std::vector<Entry>& list) {
-  const std::string name = "ldmatrix.x" + text(Count);
-  list.push_back({name, "registers of ldmatrix", [](auto& n) { return show_ldmatrix<Count, false>(n); }});
-  list.push_back(
-      {name + ".trans", "registers of ldmatrix with .trans", [](auto& n) { return show_ldmatrix<Count, true>(n); }});
-}
 }  // namespace
 
 std::vector<std::string> swizzle_picture(int span) {
@@ -171,25 +101,7 @@ std::vector<std::string> swizzle_picture(int span) {
 }
 
 std::vector<Entry> layout_entries() {
-  const std::string pairs = "elements 2r and 2r + 1 share register r";
-  std::vector<Entry> list = {
-      {"mma.m16n8k16.a", "registers of operand A of mma.m16n8k16, 16-bit",
-       [=](auto& n) {
-         return show_ownership<MmaM16N8K16A>(n, "operand A of mma.m16n8k16, 16-bit elements", {"m", "k"}, "element",
-                                             {pairs});
-       }},
-      {"mma.m16n8k16.b", "registers of operand B, 16-bit",
-       [=](auto& n) {
-         return show_ownership<MmaM16N8K16B>(n, "operand B of mma.m16n8k16, 16-bit elements", {"k", "n"}, "element",
-                                             {pairs});
-       }},
-      {"mma.m16n8k16.c", "registers of the accumulators C and D, fp32",
-       [](auto& n) {
-         return show_ownership<MmaM16N8K16C>(n, "accumulators C and D of mma.m16n8k16, fp32", {"m", "n"}, "element",
-                                             {"element r is register r"});
-       }},
-  };
-  add_ldmatrix<1>(list), add_ldmatrix<2>(list), add_ldmatrix<4>(list);
+  std::vector<Entry> list;
   list.push_back({"swizzle.32B", "16-byte chunks of a swizzled row",
                   [](auto& n) { return show_swizzle<Swizzle32B<uint8_t>>(n, 32); }});
   list.push_back({"swizzle.64B", "16-byte chunks of a swizzled row",

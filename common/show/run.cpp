@@ -61,10 +61,18 @@ int run(int argc, const char* const* argv) {
     args.refuse("--iterations belongs to rings (" + std::string(kRingForm) + "), not to '" + name + "'");
   if (const auto code = args.finish()) return *code;
 
-  const std::vector<Entry> list = layout_entries();
+  std::vector<Entry> list = ownership_entries();
+  for (Entry& e : layout_entries()) list.push_back(std::move(e));
   Shown shown;
   if (name.empty()) {
     for (const Entry& e : list) std::cout << e.name << std::string(24 - e.name.size(), ' ') << e.about << "\n";
+    std::cout << kWgmmaForm << "           registers of the accumulators of wgmma, fp32; N 8, 16, .. 256\n"
+              << kReductionForm << "  slots and lanes that are combined along an axis, e.g.\n"
+              << "                        show reduction.mma.m16n8k16.c.n\n"
+              << kBroadcastForm << "  the result that each slot reads back, e.g.\n"
+              << "                        show broadcast.wgmma.m64n64.c.n\n"
+              << kRedistributeForm << "  the slots of an accumulator that are operand A of the next product, e.g.\n"
+              << "                        show redistribute.tile.c.32x64\n";
     std::cout << kCopyForm
               << "\n                        what a copy makes of each vector; TYPE bf16, f16 or f32; options: show "
                  "--help, e.g.\n"
@@ -80,6 +88,8 @@ int run(int argc, const char* const* argv) {
                                   [&](const Entry& e) { return e.name == name || e.name == name + ".128x64"; });
   if (found != list.end()) {
     shown = found->make(name);
+  } else if (is_fragment_name(name)) {
+    if (const Status status = show_fragment(name, shown); !status) return refuse(status.message);
   } else if (is_copy) {
     const int vector = q.type == ElementType::f32 ? 4 : 8;
     if (q.columns % vector != 0)
@@ -104,8 +114,8 @@ int run(int argc, const char* const* argv) {
   } else {
     std::vector<std::string> names;
     for (const Entry& e : list) names.push_back(e.name);
-    return refuse("unknown name '" + name + "': " + joined(names) + ", " + kCopyForm + ", " + kRingForm + " and " +
-                  kBoxForm + " exist");
+    return refuse("unknown name '" + name + "': " + joined(names) + ", " + kWgmmaForm + ", " + kReductionForm + ", " +
+                  kBroadcastForm + ", " + kRedistributeForm + ", " + kCopyForm + ", " + kRingForm + " and " + kBoxForm + " exist");
   }
   if (!svg.empty()) {
     std::ofstream file(svg);

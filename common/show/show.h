@@ -61,13 +61,27 @@ void print_text(std::ostream& out, const Shown& shown);
 void print_json(std::ostream& out, const Shown& shown);
 void print_svg(std::ostream& out, const Shown& shown);
 
-// ---- layouts.cpp ----
-
 struct Entry {
   std::string name, about;
   std::function<Shown(const std::string&)> make;
 };
-// Ownerships, swizzles, shared tiles.
+
+// ---- ownerships.cpp ----
+
+// Those that are listed one by one.
+std::vector<Entry> ownership_entries();
+
+inline constexpr const char* kWgmmaForm = "wgmma.m64nN.c";
+inline constexpr const char* kReductionForm = "reduction.OWNERSHIP.AXIS";
+inline constexpr const char* kBroadcastForm = "broadcast.OWNERSHIP.AXIS";
+inline constexpr const char* kRedistributeForm = "redistribute.ACCUMULATOR";
+// Does the name begin as one of these forms?
+bool is_fragment_name(const std::string& name);
+Status show_fragment(const std::string& name, Shown& shown);
+
+// ---- layouts.cpp ----
+
+// Swizzles, shared tiles.
 std::vector<Entry> layout_entries();
 // The bits of a byte address and which of them a swizzle of this span (32, 64 or 128 bytes) XORs.
 std::vector<std::string> swizzle_picture(int span);

@@ -77,7 +77,7 @@ inline constexpr int warpSize = 32;
 namespace grout::sim {
 
 using Loc = std::source_location;
-enum class Shuffle { index, up, down, xor_ };
+enum class Shuffle { index, up, down, xor_, bfly };  // bfly: xor_ under the name of the instruction
 enum class Vote { ballot, any, all };
 enum class Scope { block, device };
 

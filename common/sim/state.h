@@ -56,6 +56,7 @@ enum class Op : std::uint8_t {
   shuffle_up,
   shuffle_down,
   shuffle_xor,
+  shuffle_bfly,
   ballot,
   any,
   all,

@@ -48,6 +48,7 @@ const char* name(Op op) {
                                            "__shfl_up_sync",
                                            "__shfl_down_sync",
                                            "__shfl_xor_sync",
+                                           "shfl.sync.bfly",
                                            "__ballot_sync",
                                            "__any_sync",
                                            "__all_sync",
@@ -166,7 +167,8 @@ struct VoteOperands {
 }  // namespace
 
 std::uint64_t shuffle(Shuffle mode, std::uint32_t mask, std::uint64_t value, int operand, int width, Loc loc) {
-  static constexpr Op kOps[] = {Op::shuffle, Op::shuffle_up, Op::shuffle_down, Op::shuffle_xor};
+  static constexpr Op kOps[] = {Op::shuffle, Op::shuffle_up, Op::shuffle_down, Op::shuffle_xor,
+                                 Op::shuffle_bfly};
   const Op op = kOps[int(mode)];
   Entry entry(name(op), __builtin_return_address(0));
   if (width < 1 || width > 32 || (width & (width - 1))) {

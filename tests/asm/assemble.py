@@ -9,6 +9,8 @@ SOURCE instantiates one kernel and states what its assembly must be, in comments
     // order PART: LDG x4, STS x4    of instantiations whose symbols match PART, a regular expression without blanks: their
     //                           LDG and STS, from first to last, are four LDG, then four STS, and no others, unless
     //                           the last item is "..."; one instantiation must match
+    // same: PART PART           of two instantiations whose symbols match, regular expressions without blanks: every
+    //                           instruction occurs in one as often as in the other
     // targets: sm_90a           instead of the list below; of a program, only what it has for these
     // since: sm_90              instructions are expected from this architecture on; before it the kernel only traps
 It is assembled for each target; registers, stack frame and spills are read from ptxas, instructions from the
@@ -25,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(root, "tests", "tools"))
 from report import Cases
-from listing import instructions_of, order_problems, total
+from listing import difference, instructions_of, order_problems, total
 
 TARGETS = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "sm_121a"]
 NO_DISASSEMBLER = "no cuobjdump and nvdisasm here (./run toolkit fetches them)"
@@ -65,6 +67,7 @@ expected, forbidden = stated("expect"), ["LDL", "STL", *stated("forbid")]
 
 
 orders = re.findall(r"^// order (\S+):[ \t]*(.+?)[ \t]*$", open(options.source, encoding="utf-8").read(), re.M)
+pairs = re.findall(r"^// same: (\S+) (\S+)[ \t]*$", open(options.source, encoding="utf-8").read(), re.M)
 ordered = set()  # the parts that matched an instantiation
 
 
@@ -98,6 +101,14 @@ def instruction_problems(symbol, instructions):
             ordered.add(part)
             problems += order_problems(instructions, order)
     return problems
+
+
+def check_pairs(target, listed):
+    for parts in pairs:
+        found = [[symbol for symbol in listed if kernel in symbol and re.search(part, symbol)] for part in parts]
+        problem = "each must match one instantiation" if [len(symbols) for symbols in found] != [1, 1] else \
+            difference(listed[found[0][0]], listed[found[1][0]])
+        cases.check(f"{target} {parts[0]} has the instructions of {parts[1]}", problem)
 
 
 def summary(usage, instructions):
@@ -158,6 +169,8 @@ def check_targets():
                 cases.check(f"{target} assembles", f"{options.source} instantiates no kernel named {kernel}")
             for symbol, usage in (usages or {}).items():
                 check(target, symbol, usage, listed.get(symbol, []) if disassembled else None)
+            if usages and disassembled and architecture(target) >= since:
+                check_pairs(target, listed)
     if not disassembled:
         cases.skip("instructions", NO_DISASSEMBLER)
         return

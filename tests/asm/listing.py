@@ -1,5 +1,6 @@
 """What assemble.py reads off a disassembly."""
 import re
+from collections import Counter
 
 
 def instructions_of(listing):
@@ -53,3 +54,10 @@ def order_problems(instructions, order):
     text = lambda sequence: ", ".join(f"{kind} x{times}" for kind, times in sequence) or "none"
     same = found[:len(wanted)] == wanted if more else found == wanted
     return [] if same else [f"the order is {text(found)}, not {order}"]
+
+
+def difference(first, second):
+    """How often each instruction occurs, modifiers included, where that differs; empty where nothing does."""
+    counts = Counter(first), Counter(second)
+    return ", ".join(f"{counts[0][name]} and {counts[1][name]} {name}" for name in sorted(counts[0] | counts[1])
+                     if counts[0][name] != counts[1][name])

@@ -95,6 +95,31 @@ line \ column |     0     1     2     3     4     5     6     7
             1 | (2,1) (2,0) (2,3) (2,2) (3,1) (3,0) (3,3) (3,2)
 )");
 }
+TEST(ShowText, Reduction) {
+  EXPECT_EQ(show({"reduction.mma.m16n8k16.c.n"}).out,
+            R"(reduction.mma.m16n8k16.c.n: combining mma.m16n8k16.c along n
+  first each thread combines the elements of a result
+  then each lane combines its result with that of lane ^ 1, then of lane ^ 2 (shfl.bfly)
+  so every lane that held a value of a row or column has its result
+
+elements that each slot of the result combines
+result \ part | 0 1
+--------------+----
+            0 | 0 1
+            1 | 2 3
+)");
+  EXPECT_EQ(show({"broadcast.mma.m16n8k16.c.n"}).out,
+            R"(broadcast.mma.m16n8k16.c.n: what was combined along n, read back by the elements of mma.m16n8k16.c
+  the slot of the result is the same in every thread; no lanes exchange anything
+
+result of each element
+atom \ element | 0 1 2 3
+---------------+--------
+             0 | 0 0 1 1
+)");
+  const std::string spans = show({"reduction.wgmma.m64n64.c.m"}).out;
+  EXPECT_NE(spans.find("no plan: the values lie in several warps; warp 0 needs one that warp 1 holds."), std::string::npos) << spans;
+}
 TEST(ShowText, ElementsNameTheirLane) {
   const std::string out = show({"mma.m16n8k16.c"}).out;
   EXPECT_NE(out.find("    9 |  4:2  4:3  5:2  5:3  6:2  6:3  7:2  7:3\n"), std::string::npos) << out;
@@ -171,7 +196,7 @@ TEST(Show, EveryListedNameHasAllThreeForms) {
   EXPECT_EQ(list.code, 0);
   std::istringstream lines(list.out);
   int names = 0;
-  for (std::string line; std::getline(lines, line) && !line.starts_with("copy.");) {
+  for (std::string line; std::getline(lines, line) && !line.starts_with("wgmma.m64nN");) {
     const std::string name = line.substr(0, line.find(' '));
     ++names;
     const Json json = json_of({name.c_str()});
@@ -186,8 +211,9 @@ TEST(Show, EveryListedNameHasAllThreeForms) {
     EXPECT_EQ(svg.find("href"), std::string::npos);
     EXPECT_EQ(svg.find("url("), std::string::npos);
   }
-  EXPECT_EQ(names, 26);
-  for (const char* form : {"\ncopy.RxC.TYPE[.tTHREADS]\n", "\nring.STAGES  ", "show ring.3 --iterations 7\n",
+  EXPECT_EQ(names, 30);
+  for (const char* form : {"\nwgmma.m64nN.c  ", "\nreduction.OWNERSHIP.AXIS  ", "\nbroadcast.OWNERSHIP.AXIS  ",
+                           "\nredistribute.ACCUMULATOR  ", "\ncopy.RxC.TYPE[.tTHREADS]\n", "\nring.STAGES  ", "show ring.3 --iterations 7\n",
                            "\nbox.RxC.TYPE.SWIZZLE  ", "show box.8x64.bf16.128B\n"})
     EXPECT_NE(list.out.find(form), std::string::npos) << form;
   const std::string ring = svg_of({"ring.3", "--iterations", "7"}), box = svg_of({"box.8x64.bf16.128B"});
@@ -196,6 +222,17 @@ TEST(Show, EveryListedNameHasAllThreeForms) {
   expect_well_formed(box);
   EXPECT_EQ(count_of(box, "<rect"), 1u + 8 * 8 + 8 * 8);
   expect_well_formed(svg_of({"copy.8x16.bf16.t4", "--extents", "7,11", "--ld", "13", "--realign"}));
+}
+TEST(Show, FormsOfFragmentsHaveAllThreeForms) {
+  for (const char* name : {"wgmma.m64n8.c", "wgmma.m64n256.c", "reduction.wgmma.m64n32.c.n", "reduction.tile.c.128x128.m",
+                           "broadcast.tile.c.32x64.m", "broadcast.tile.c.128x128.n", "redistribute.wgmma.m64n64.c"}) {
+    SCOPED_TRACE(name);
+    const Json json = json_of({name});
+    EXPECT_EQ(json["name"].string(), name);
+    EXPECT_EQ(show({name}).out, show({name, "--text"}).out);
+    EXPECT_EQ(show({name}).err, "");
+    expect_well_formed(svg_of({name}));
+  }
 }
 TEST(Show, TheNameMayStandAnywhere) {
   EXPECT_EQ(show({"--json", "swizzle.64B"}).out, show({"swizzle.64B", "--json"}).out);
@@ -226,6 +263,15 @@ TEST(Show, RefusesWithOneSentence) {
        {"box.8x64.bf16", "box.8x64.128B.bf16", "box.8x64.bf16.16B", "box.8x64.bf16.128", "box.0x64.bf16.128B",
         "box.8.bf16.none", "box.8x64.f64.none", "box.8x64.bf16.128B.x", "box.4294967297x8.bf16.none"})
     expect_refused({name}, {name, "is no box", "box.RxC.TYPE.SWIZZLE", "1 to 256", "none, 32B, 64B or 128B"});
+  for (const char* name : {"wgmma.m64n12.c", "wgmma.m64n264.c", "wgmma.m64n0.c", "wgmma", "wgmma.m64n8", "wgmma.m64k16.b"})
+    expect_refused({name}, {name, "is no operand of wgmma", "wgmma.m64nN.c", "8 to 256"});
+  for (const char* name : {"reduction", "reduction.", "reduction.n", "reduction.mma.m16n8k16.d.n", "reduction.wgmma.m64n12.c.n"})
+    expect_refused({name}, {name, "reduction.OWNERSHIP.AXIS is accepted", "mma.m16n8k16.a", "wgmma.m64nN.c"});
+  expect_refused({"broadcast.mma.n"}, {"broadcast.mma.n", "broadcast.OWNERSHIP.AXIS is accepted"});
+  expect_refused({"reduction.mma.m16n8k16.c.k"}, {"mma.m16n8k16.c has the axes m and n"});
+  expect_refused({"broadcast.ldmatrix.x4.n"}, {"ldmatrix.x4 has the axes matrix and row and col"});
+  for (const char* name : {"redistribute", "redistribute.mma.m16n8k16.c", "redistribute.wgmma.m64n8.c", "redistribute.tile.c.128x128"})
+    expect_refused({name}, {name, "no accumulator that becomes operand A", "redistribute.ACCUMULATOR", "tile.c.32x64"});
   expect_refused({"copy.8x12.bf16"}, {"multiple of the 8", "12"});
   expect_refused({"copy.8x6.f32"}, {"multiple of the 4", "6"});
   expect_refused({"copy.8x8.bf16.t2048"}, {"1024 threads"});

@@ -41,12 +41,14 @@ inline std::vector<Case> basic_cases(bool brief) {
                            shuffles_case(1, "up", brief ? 3 : 8),
                            shuffles_case(2, "down", brief ? 3 : 8),
                            shuffles_case(3, "xor", brief ? 3 : 8),
+                           exchanges_case(),
                            votes_case(brief ? 5 : 32),
                            atomics_case<int>("int", brief ? 2 : 6),
                            atomics_case<unsigned>("unsigned", brief ? 2 : 6),
                            atomics_case<unsigned long long>("unsigned_long_long", brief ? 2 : 6),
                            atomics_case<float>("float", brief ? 1 : 6, 0),
                            integers_case(),
+                           powers_of_two_case(4096),
                            conversions_case(4096),
                            decodings_case()};
   const char* const names[] = {"integers", "near_one", "wide", "special", "subnormal"};

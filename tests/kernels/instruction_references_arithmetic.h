@@ -110,6 +110,35 @@ inline Case integers_case() {
   return c;
 }
 
+// PTX ISA, ex2.approx.ftz.f32: -Inf gives +0, -0, +0 and subnormal inputs +1, +Inf +Inf, NaN NaN; subnormal results are flushed to
+// zero. 2 ulp at most from the correctly rounded result, which is half a unit from the exact one.
+inline Case powers_of_two_case(unsigned count) {
+  Source source(705);
+  Case c{.name = "ex2", .kernel = powers_of_two, .block = 64, .in = {0}};
+  std::vector<float> numbers = {0.f, -0.f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1.fffffcp-127f, -0x1.fffffcp-127f,
+                                0x1p-126f, 128.f, 129.f, 1e30f, -1e30f, -126.f, -149.f, -150.f, -1000.f};
+  for (const float edge : {128.f, -126.f, -127.f, -149.f}) {
+    numbers.push_back(std::nextafter(edge, 0.f));
+    numbers.push_back(std::nextafter(edge, edge * 2));
+  }
+  for (int i = -150; i <= 130; ++i) numbers.push_back(static_cast<float>(i));
+  while (numbers.size() < count) {
+    const int exponent = source.between(-30, 7);
+    numbers.push_back(std::ldexp(1.f + static_cast<float>(source.below(1u << 23)) * 0x1p-23f, exponent - 1) *
+                      (source.below(2) ? 1.f : -1.f));
+  }
+  for (const float x : numbers) {
+    c.in.push_back(std::bit_cast<uint32_t>(x));
+    const double input = std::fabs(x) < 0x1p-126f ? 0 : x, power = std::exp2(input);
+    const bool overflows = power >= 0x1p128, flushed = power < 0x1p-126;
+    c.exact.push_back(overflows ? INFINITY : flushed ? 0 : power);
+    c.bound.push_back(overflows || flushed ? 0 : power * 2.5 * 0x1p-23);
+  }
+  c.in[0] = static_cast<uint32_t>(numbers.size());
+  c.expected.resize(c.exact.size());
+  return c;
+}
+
 inline Case conversions_case(unsigned pairs) {
   Source source(710);
   Case c{.name = "conversions", .kernel = conversions, .block = 64, .in = {pairs}};

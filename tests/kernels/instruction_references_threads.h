@@ -115,6 +115,20 @@ inline Case shuffles_case(unsigned mode, const char* name, unsigned rounds) {
   return c;
 }
 
+// PTX ISA, shfl.sync with .bfly, c = 0x1f: maxLane is 31, and j = %laneid XOR b, of which the low five bits of b count.
+inline Case exchanges_case() {
+  Source source(510);
+  Case c{.name = "shfl_bfly", .kernel = exchanges, .grid = 35};
+  for (unsigned block = 0; block < c.grid; ++block) {
+    const uint32_t b = block < 32 ? block : block == 32 ? 37 : block == 33 ? 64 + 16 : ~0u;
+    const Words values = source.words(32);
+    c.in.push_back(b);
+    c.in.insert(c.in.end(), values.begin(), values.end());
+    for (uint32_t lane = 0; lane < 32; ++lane) c.expected.insert(c.expected.end(), 3, values[lane ^ (b & 31)]);
+  }
+  return c;
+}
+
 // Lanes outside the mask count for nothing: 0 in a ballot, nothing in any and all. So do lanes that have exited.
 inline Case votes_case(unsigned blocks) {
   Source source(520);

@@ -220,6 +220,17 @@ static __global__ void shuffles(const uint32_t* in, uint32_t* out) {
   out[3] = __float_as_uint(real);
 }
 
+// In: the bits of each block; value of each lane. Out of each lane: what comes from the other lane, as uint32_t, int and float.
+static __global__ void exchanges(const uint32_t* in, uint32_t* out) {
+  in += blockIdx.x * 33;
+  out += (blockIdx.x * 32 + threadIdx.x) * 3;
+  const int bits = static_cast<int>(in[0]);
+  const uint32_t value = in[1 + threadIdx.x];
+  out[0] = ptx::shfl_bfly(value, bits);
+  out[1] = static_cast<uint32_t>(ptx::shfl_bfly(static_cast<int>(value), bits));
+  out[2] = __float_as_uint(ptx::shfl_bfly(__uint_as_float(value), bits));
+}
+
 // In: mask, lanes that stay; predicate of each lane. The lanes that do not stay leave before a vote with the full
 // mask. Out of each lane: ballot, any and all of the mask (its lanes only), ballot of its half of the warp, then, of
 // the lanes that stay, their ballot and the neighbour's predicate through shared memory.
@@ -306,6 +317,11 @@ static __global__ void integers(const uint32_t* in, uint32_t* out) {
     result[6] = static_cast<uint32_t>(min(static_cast<int>(low), static_cast<int>(high)));
     result[7] = static_cast<uint32_t>(max(static_cast<int>(low), static_cast<int>(high)));
   }
+}
+
+// In: count, then fp32 numbers. Out: 2 to the power of each.
+static __global__ void powers_of_two(const uint32_t* in, uint32_t* out) {
+  for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) out[i] = __float_as_uint(ptx::ex2(__uint_as_float(in[1 + i])));
 }
 
 // In: count, then pairs of fp32 numbers. Out, 6 words each: {bf16(x), f16(x)} in one word, pack of both numbers from

@@ -4,7 +4,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "asm"))
-from listing import instructions_of, order_problems, total
+from listing import difference, instructions_of, order_problems, total
 from report import Cases
 
 LISTING = """
@@ -55,6 +55,9 @@ expect("what follows does not excuse", order_problems(found["torn"], "STS x1, LD
 expect("a special kind is not the general one",
        order_problems(found["batched"], "LDG x1, LDG.U16 x1, STS x1, STS.U16 x1, LDG x1, STS x1"), [])
 expect("none of them", order_problems(found["empty"], "LDG x1"), ["the order is none, not LDG x1"])
+expect("the same instructions", difference(["LDG.E", "STS", "LDG.E"], ["STS", "LDG.E", "LDG.E"]), "")
+expect("others, and others as often", difference(["LDG.E", "STS", "MOV"], ["LDG.E", "LDG.E", "STS.U16", "MOV"]),
+       "1 and 2 LDG.E, 1 and 0 STS, 0 and 1 STS.U16")
 for malformed in ("...", "..., LDG x1", "LDG", "LDG x0", "LDG x4 STS x4", "LDG 4", ""):
     expect(f"'{malformed}' is refused", len(order_problems(found["batched"], malformed)), 1)
 cases.finish()

@@ -3,7 +3,8 @@
   one another; kernel headers include neither args, check, bench, show, program, the C interfaces nor sim; layout.cuh includes
   nothing of ours, and what C includes (*_c.h, c_abi.h) nothing but c_abi.h;
   compare/ may include anything, and only tests include it;
-- layout.cuh is shorter than 400 lines, what kernels can include of common/ than 3,500 (all of it is printed);
+- layout.cuh is shorter than 400 lines, what kernels can include of common/ than 4,300: about 3,600 were there before fragments
+  computed, which took 500 (all of it is printed);
 - conditional compilation only in numeric.cuh, ptx.cuh, ptx_sm90.cuh, launch.cuh, sim/ and, for programs, verify.cuh and c_abi.h, which
   no kernel includes; inline assembly only in ptx.cuh and ptx_sm90.cuh; no static __shared__; includes are by path from the root; headers begin with
   #pragma once."""
@@ -24,7 +25,7 @@ C_HEADERS = {"c_abi.h", *(f"{directory}_c.h" for directory in KERNEL_DIRS)}
 PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "check_attention.cuh", "check_attention_gpu.cuh",
                  "attention_reference.cuh", "bench.cuh", "statistics.h", "verify.cuh", "program.cuh", "c_abi.cuh", *C_HEADERS}
 CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh", "common/c_abi.h"}
-COMMON_LINES, LAYOUT_LINES = 3500, 400
+COMMON_LINES, LAYOUT_LINES = 4300, 400
 
 
 def files(*patterns):
