@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "common/check.cuh"
 #include "tests/kernels/gemm_call.cuh"
+#include "tests/kernels/seeded.cuh"
 
 namespace grout::test {
 
@@ -183,26 +183,6 @@ inline Hull hull_of(std::initializer_list<int64_t> reaches) {
   return {low, high - low + 1};
 }
 
-// Deals 0..n-1 in shuffled rounds, so that all values occur equally often.
-class Deck {
- public:
-  Deck(int values, std::mt19937_64& random) : values_(values), random_(random) {}
-  int deal() {
-    if (hand_.empty()) {
-      for (int i = 0; i < values_; ++i) hand_.push_back(i);
-      std::shuffle(hand_.begin(), hand_.end(), random_);
-    }
-    const int value = hand_.back();
-    hand_.pop_back();
-    return value;
-  }
-
- private:
-  int values_;
-  std::mt19937_64& random_;
-  std::vector<int> hand_;
-};
-
 inline const std::vector<int64_t> kGemmSizes = {0,  1,  2,  7,  8,  9,   15,  16,  17,  31,  32,  33,
                                                 63, 64, 65, 73, 97, 105, 107, 127, 128, 129, 130, 257};
 inline constexpr float kAlphas[] = {1, 0, -2, 0.5f}, kBetas[] = {0, 1, -1, 0.5f};
@@ -257,42 +237,6 @@ inline std::vector<GemmCase> gemm_cases(int count, uint64_t seed, const std::vec
   }
   return cases;
 }
-
-// Counts how often each value of each factor was used, and tells which expected ones were not.
-class FactorCounts {
- public:
-  template <class T> void expect(const std::string& factor, const std::vector<T>& values) {
-    for (const T& v : values) counts_[factor][text(v)] += 0;
-  }
-  template <class T> void count(const std::string& factor, const T& value) { ++counts_[factor][text(value)]; }
-  // The values that never occurred, empty if none.
-  std::string missing() const {
-    std::string all;
-    for (const auto& [factor, values] : counts_)
-      for (const auto& [value, times] : values)
-        if (times == 0) all += factor + "=" + value + " ";
-    return all;
-  }
-  void print() const {
-    for (const auto& [factor, values] : counts_) {
-      std::printf("  %s:", factor.c_str());
-      for (const auto& [value, times] : values) std::printf(" %s x%d", value.c_str(), times);
-      std::printf("\n");
-    }
-  }
-
- private:
-  static std::string text(const std::string& value) { return value; }
-  static std::string text(const char* value) { return value; }
-  static std::string text(int64_t value) { return std::to_string(value); }
-  static std::string text(int value) { return std::to_string(value); }
-  static std::string text(float value) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%g", value);
-    return buffer;
-  }
-  std::map<std::string, std::map<std::string, int>> counts_;
-};
 
 inline void expect_gemm_factors(FactorCounts& f, const std::vector<int64_t>& sizes,
                                 const std::vector<ElementType>& types = kMmaTypes) {

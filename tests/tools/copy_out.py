@@ -21,7 +21,7 @@ parser.add_argument("--nvcc", default="")
 parser.add_argument("--host-compiler", default="g++")
 options = parser.parse_args()
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FORBIDDEN = re.compile(r"^common/(args|check|check_gpu|bench|verify)\.|^common/sim/|/program\.cuh$")
+FORBIDDEN = re.compile(r"^common/(args|check|check_gpu|check_attention|check_attention_gpu|attention_reference|bench|verify)\.|^common/sim/|/program\.cuh$")
 cases = Cases("copy_out")
 
 

@@ -21,7 +21,8 @@ DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh", "span.cuh"}
 OPERATIONS = {"fragment.cuh", "copy.cuh", "batch.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "element_walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
               "ptx_sm90.cuh", "tensor_map.cuh", "launch.cuh"}
 C_HEADERS = {"c_abi.h", *(f"{directory}_c.h" for directory in KERNEL_DIRS)}
-PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "bench.cuh", "statistics.h", "verify.cuh", "program.cuh", "c_abi.cuh", *C_HEADERS}
+PROGRAMS_ONLY = {"args.h", "check.cuh", "check_gpu.cuh", "check_attention.cuh", "check_attention_gpu.cuh",
+                 "attention_reference.cuh", "bench.cuh", "statistics.h", "verify.cuh", "program.cuh", "c_abi.cuh", *C_HEADERS}
 CONDITIONALS = {"common/numeric.cuh", "common/ptx.cuh", "common/ptx_sm90.cuh", "common/launch.cuh", "common/verify.cuh", "common/c_abi.h"}
 COMMON_LINES, LAYOUT_LINES = 3500, 400
 
