@@ -79,6 +79,7 @@ inline bool attention_span(const void* base, int64_t batch, int64_t rows, int64_
 // Do distinct (sequence, row, head, element) have distinct addresses? Sufficient: sorted by size, each stride is at least the
 // span of those below it.
 inline bool attention_rows_are_distinct(int64_t batch, int64_t rows, int64_t heads, int64_t dim, const AttentionStrides& s) {
+  if (batch == 0 || rows == 0) return true;
   struct Axis {
     int64_t extent;
     __int128 stride;

@@ -270,14 +270,15 @@ struct CommonOptions {
   int sim_sms = 4;
 };
 
-inline CommonOptions common_options(Args& args, const std::vector<Choice<std::string>>& kernels) {
+// `integers`: what they are good for.
+inline CommonOptions common_options(Args& args, const std::vector<Choice<std::string>>& kernels,
+                                    const std::string& integers = "integers are small and compared exactly") {
   CommonOptions o;
   o.device = args.choice<Device>("device", "where to run; auto: a usable GPU, else the simulated device",
                                  {{"gpu", Device::gpu}, {"sim", Device::sim}, {"auto", Device::automatic}}, o.device);
   o.kernel = args.choice<std::string>("kernel", "which kernel", kernels, kernels.front().value);
   o.seed = static_cast<uint64_t>(args.integer("seed", "of the data", 1, 0));
-  o.data = args.choice<Data>("data", "integers are small and compared exactly",
-                             {{"random", Data::random}, {"integers", Data::integers}}, o.data);
+  o.data = args.choice<Data>("data", integers, {{"random", Data::random}, {"integers", Data::integers}}, o.data);
   o.json = args.text("json", "also write the result to this file", "");
   o.sim_sms = static_cast<int>(args.integer("sim-sms", "SMs that the simulated device reports", o.sim_sms, 1, 4096));
   const auto folder = std::filesystem::path(o.json).parent_path();
