@@ -4,6 +4,7 @@
 // Shared addresses are 32-bit offsets into the shared window, from shared_address().
 // Sections name the PTX ISA, version 9.0.
 #pragma once
+#include <cmath>
 #include <cstdint>
 
 #include "common/launch.cuh"
@@ -249,6 +250,25 @@ GROUT_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]),
                        "f"(c[3])));
   }
+}
+
+// ---- lanes, and one scalar ----------------------------------------------------------------------------------------
+
+// shfl.sync.bfly.b32 (9.7.9.6): the value of lane (lane ^ bits) of the warp. Warp.
+template <class T> GROUT_DEVICE T shfl_bfly(T value, int bits GROUT_AT) {
+  static_assert(sizeof(T) == 4, "shfl.sync moves registers of 32 bits");
+  GROUT_INSTRUCTION(return __shfl_xor_sync(0xffffffffu, value, bits, 32 GROUT_HERE), return __shfl_xor_sync(0xffffffffu, value, bits));
+}
+
+// vote.sync.any.pred (9.7.13.6): does the condition hold in any lane? Warp.
+GROUT_DEVICE bool vote_any(bool condition GROUT_AT) {
+  GROUT_INSTRUCTION(return __any_sync(0xffffffffu, condition GROUT_HERE) != 0, return __any_sync(0xffffffffu, condition) != 0);
+}
+
+// ex2.approx.ftz.f32 (9.7.3.22): 2 to the power of x, within 2 ulp; subnormals are zero, -inf gives 0. Any thread.
+GROUT_DEVICE float ex2(float x) {
+  GROUT_INSTRUCTION(return std::fabs(std::exp2(x)) < 0x1p-126f ? 0.f : std::exp2(x), float y;
+                    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y);
 }
 
 // ---- integer ----------------------------------------------------------------------------------------------------

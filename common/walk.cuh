@@ -44,7 +44,9 @@ template <class Plan, int WalkAxis> class TileWalk {
   static_assert(kRegular, "TileWalk: the destination's swizzle must repeat from one turn to the next");
 
  public:
-  template <class Source> GROUT_DEVICE TileWalk(const Source& source, int side, int thread) : side_(side), thread_(thread) {
+  // From tile `first` of the walk on.
+  template <class Source>
+  GROUT_DEVICE TileWalk(const Source& source, int side, int thread, int first = 0) : side_(side), thread_(thread), step_(first) {
     const auto c = Ownership::vector_at(thread, 0);
     to_ = static_cast<uint32_t>(place(c) * sizeof(T));
     // A vector that lies outside across the walk would never be read: let it start where the tile does.
@@ -194,7 +196,7 @@ template <class Plan, int WalkAxis> class TileWalk {
   }
 
   int side_, thread_;
-  int step_ = 0;    // tiles walked
+  int step_;        // the tile that is next
   uint32_t to_;     // bytes from the tile's base in shared memory to this thread's vector of turn 0
   const T* from_;   // where that vector comes from
   bool words_are_inside_ = false;

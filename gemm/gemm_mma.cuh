@@ -20,6 +20,7 @@
 // rejects       nothing: what it cannot do is refused by the host entry, gemm.cuh.
 // verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
 #pragma once
+#include "common/operand_reader.cuh"
 #include "common/walk.cuh"
 #include "gemm/gemm_store.cuh"
 #include "gemm/gemm_tiles.cuh"
@@ -81,51 +82,6 @@ template <class T, class Tile> struct GemmMmaStorage {
   }
 };
 
-// Reads 16 x 16 pieces (m or n, k) of an operand tile as mma fragments. A lane keeps one address: its own row in the first
-// piece. Along the contiguous axis the next piece is 32 bytes on, which the swizzle turns into an XOR of the address; along
-// the other one the step is a constant.
-template <class T, int Extent, int K, bool KMajor, bool IsA, int Patch> struct GemmFragmentReader {
-  using Layout = typename GemmOperandTile<T, Extent, K, KMajor>::Layout;
-
-  // Bytes from the tile's base to the row that `lane` addresses, in piece `piece` of the patch from `first`, k step `step`.
-  // Lane 8 i + r addresses row r of matrix i. A: matrices run over m, then k; B: over k, then n (two n8 atoms).
-  static constexpr uint32_t offset(int lane, int first, int piece, int step) {
-    const int matrix = lane / 8, r = lane % 8;
-    const int mn = first + 16 * piece + 8 * (IsA ? matrix % 2 : matrix / 2), k = 16 * step + 8 * (IsA ? matrix / 2 : matrix % 2);
-    return static_cast<uint32_t>(Layout{}(mn + (KMajor ? r : 0), k + (KMajor ? 0 : r)) * sizeof(T));
-  }
-  static constexpr uint32_t xor_of(int piece, int step) { return 32u * static_cast<uint32_t>(KMajor ? step : piece); }
-  static constexpr uint32_t plus_of(int piece, int step) {
-    return static_cast<uint32_t>((KMajor ? piece * 16 * K : step * 16 * Extent) * sizeof(T));
-  }
-  static_assert(
-      [] {
-        for (int lane = 0; lane < 32; ++lane)
-          for (int first = 0; first < Extent; first += Patch)
-            for (int piece = 0; piece < Patch / 16; ++piece)
-              for (int step = 0; step < K / 16; ++step)
-                if (offset(lane, first, piece, step) != (offset(lane, first, 0, 0) ^ xor_of(piece, step)) + plus_of(piece, step))
-                  return false;
-        return true;
-      }(),
-      "GEMM tile: the swizzle must turn steps along the contiguous axis into an XOR");
-
-  uint32_t lane_offset;
-  GROUT_DEVICE GemmFragmentReader(int first, int lane) : lane_offset(offset(lane, first, 0, 0)) {}
-
-  // Address of the row that this lane gives to ldmatrix; `tile` is the shared address of the operand's tile, a multiple of
-  // 128. Two forms of the same sum: each keeps few addresses alive, and steps that fold into the instruction.
-  GROUT_DEVICE uint32_t row(uint32_t tile, int piece, int step) const {
-    const uint32_t first = tile + lane_offset;
-    return KMajor ? (first ^ xor_of(piece, step)) + plus_of(piece, step) : (first + plus_of(piece, step)) ^ xor_of(piece, step);
-  }
-  // Piece `piece` at k step `step`. Warp.
-  GROUT_DEVICE void load(uint32_t (&r)[4], uint32_t tile, int piece, int step) const {
-    if constexpr (KMajor) ptx::ldmatrix_x4(r, row(tile, piece, step));
-    else ptx::ldmatrix_x4_trans(r, row(tile, piece, step));
-  }
-};
-
 // TransA: A is stored K x M. TransB: B is stored N x K. (Row-major both; "nn" has A contiguous along k, B along n.)
 template <class T, bool TransA, bool TransB, GemmPath Path, class Tile>
 __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaParameters<T> p) {
@@ -148,8 +104,8 @@ __global__ void __launch_bounds__(Tile::threads) gemm_mma_kernel(const GemmMmaPa
   using Storage = GemmMmaStorage<T, Tile>;
   auto& shared = dynamic_shared<Storage>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
-  const GemmFragmentReader<T, Tile::m, Tile::k, kKMajorA, true, Sum::patch_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
-  const GemmFragmentReader<T, Tile::n, Tile::k, kKMajorB, false, Sum::patch_n> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
+  const OperandReader<T, LayoutA, kKMajorA, true, Sum::patch_m> read_a(warp / Tile::warps_n * Sum::patch_m, lane);
+  const OperandReader<T, LayoutB, kKMajorB, false, Sum::patch_n> read_b(warp % Tile::warps_n * Sum::patch_n, lane);
 
   // Both operands as (m or n, k); the stride along the contiguous axis is one, and known to be.
   const auto source_a = [&](int64_t batch) {

@@ -100,7 +100,7 @@ void expect_reader() {
   constexpr int kExtent = IsA ? Tile::m : Tile::n, kWarps = IsA ? Tile::warps_m : Tile::warps_n;
   constexpr int kPatch = kExtent / kWarps, kPieces = kPatch / 16;
   using Layout = typename GemmOperandTile<T, kExtent, Tile::k, KMajor>::Layout;
-  using Reader = GemmFragmentReader<T, kExtent, Tile::k, KMajor, IsA, kPatch>;
+  using Reader = OperandReader<T, Layout, KMajor, IsA, kPatch>;
   for (int warp = 0; warp < kWarps; ++warp) {
     for (int piece = 0; piece < kPieces; ++piece) {
       for (int step = 0; step < Tile::k / 16; ++step) {

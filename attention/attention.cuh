@@ -1,0 +1,221 @@
+// Attention host entry: streaming softmax forward on the current device, any lengths, head dimensions, strides and alignment.
+//
+//   AttentionArguments a{.heads = 16, .kv_heads = 4, .q_length = 1000, .kv_length = 1000, .dim = 128, .q = q, .k = k, .v = v, .o = o,
+//                        .q_stride = {...}, ..., .scale = 0.0884f, .causal = true};
+//   if (Status status = attention(a, stream); !status) puts(status.message.c_str());
+//
+// Chooses tile, path and splits by problem and device. Asynchronous: never synchronises, capturable in a graph, thread-safe, the
+// same bits every time. Whatever it cannot do is refused before anything is launched or written.
+#pragma once
+#include <array>
+#include <span>
+
+#include "attention/attention_arguments.cuh"
+#include "attention/attention_mma.cuh"
+
+namespace grout {
+
+// One compiled kernel.
+template <class T> struct AttentionVariant {
+  AttentionPath path;
+  bool short_queries;  // for units of few rows, which wait for K and V rather than for products
+  int tile_q, tile_k, tile_dim, threads, blocks_per_sm;
+  size_t shared_bytes;
+  void (*kernel)(AttentionParameters<T>);
+};
+
+namespace detail {
+// Large: 32 rows a warp, so that each fragment of K and V feeds four products; of 256 elements only 16 rows fit into the registers.
+// Short: all warps share 16 rows and divide the keys; their time is that of reading K and V.
+template <int Dim> struct AttentionTiles;
+template <> struct AttentionTiles<64> {
+  using Large = AttentionTile<64, 2, 4, 64, 1, 2, 2, true>;
+  using Short = AttentionTile<64, 1, 1, 64, 4, 3, 2, false>;
+};
+template <> struct AttentionTiles<128> {
+  using Large = AttentionTile<128, 2, 4, 64, 1, 2, 2, false>;
+  using Short = AttentionTile<128, 1, 1, 64, 4, 3, 2, false>;
+};
+template <> struct AttentionTiles<256> {
+  using Large = AttentionTile<256, 1, 8, 32, 1, 2, 1, false>;
+  using Short = AttentionTile<256, 1, 2, 64, 4, 3, 1, false>;
+};
+
+template <class T, class Tile, AttentionPath Path> AttentionVariant<T> attention_variant(bool short_queries) {
+  return {Path, short_queries, Tile::q, Tile::keys, Tile::dim, Tile::threads, Tile::blocks_per_sm, sizeof(AttentionStorage<T, Tile>),
+          &attention_mma_kernel<T, Tile, Path>};
+}
+template <class T> struct AttentionVariants {
+  template <int Dim, AttentionPath Path> static std::array<AttentionVariant<T>, 2> of() {
+    return {attention_variant<T, typename AttentionTiles<Dim>::Large, Path>(false),
+            attention_variant<T, typename AttentionTiles<Dim>::Short, Path>(true)};
+  }
+  static inline const std::array<AttentionVariant<T>, 12> list = [] {
+    std::array<AttentionVariant<T>, 12> all{};
+    int next = 0;
+    const auto add = [&](const std::array<AttentionVariant<T>, 2>& some) {
+      for (const AttentionVariant<T>& variant : some) all[static_cast<size_t>(next++)] = variant;
+    };
+    add(of<64, AttentionPath::aligned>()), add(of<128, AttentionPath::aligned>()), add(of<256, AttentionPath::aligned>());
+    add(of<64, AttentionPath::realign>()), add(of<128, AttentionPath::realign>()), add(of<256, AttentionPath::realign>());
+    return all;
+  }();
+};
+template <class T> std::span<const AttentionVariant<T>> attention_variants() { return AttentionVariants<T>::list; }
+
+// What the choice of tile and splits rests on.
+struct AttentionPlan {
+  bool aligned = false;        // rows of K and V start at multiples of 16 bytes
+  bool short_queries = false;
+  int pack = 1;                // query heads in a unit
+  int tiles = 0, splits = 1;
+  int64_t units = 0, blocks = 0;
+};
+
+inline bool attention_is_aligned(const AttentionArguments& a) {
+  const auto rows_aligned = [&](const void* base, const AttentionStrides& s) {
+    const bool packed = a.q_offsets != nullptr;
+    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && s.row % 8 == 0 && (a.kv_heads == 1 || s.head % 8 == 0) &&
+           (packed || a.batch == 1 || s.batch % 8 == 0);
+  };
+  return rows_aligned(a.k, a.k_stride) && rows_aligned(a.v, a.v_stride);
+}
+
+// Rows of one key head, query by query and head by head, up to which the short tiles are taken: they read K and V once for each 16.
+inline constexpr int64_t kShortAttentionRows = 64;
+
+template <class T> const AttentionVariant<T>* attention_choose(const AttentionArguments& a, const DeviceInfo& device, AttentionPlan& plan) {
+  const int64_t group = a.heads / a.kv_heads;
+  plan.aligned = attention_is_aligned(a);
+  plan.short_queries = a.q_length * group <= kShortAttentionRows;
+  plan.pack = plan.short_queries ? static_cast<int>(group) : 1;
+  const AttentionVariant<T>* best = nullptr;
+  for (const AttentionVariant<T>& v : attention_variants<T>()) {
+    if ((v.path == AttentionPath::aligned) != plan.aligned || v.short_queries != plan.short_queries || v.tile_dim < a.dim) continue;
+    if (v.shared_bytes > device.shared_per_block || (best != nullptr && best->tile_dim <= v.tile_dim)) continue;
+    best = &v;
+  }
+  if (best == nullptr) return nullptr;
+  plan.units = a.batch * (a.heads / plan.pack);
+  plan.tiles = static_cast<int>((a.q_length * plan.pack + best->tile_q - 1) / best->tile_q);
+  const int64_t blocks = plan.units * plan.tiles, resident = int64_t{device.sms} * best->blocks_per_sm;
+  const int64_t key_tiles = (a.kv_length + best->tile_k - 1) / best->tile_k;
+  if (a.splits > 0) {
+    plan.splits = a.splits;
+  } else if (blocks * 2 <= resident) {
+    // As many as run at once, of two tiles or more.
+    const int64_t most = resident / blocks, worth = key_tiles / 2;
+    const int64_t splits = most < worth ? most : worth;
+    plan.splits = static_cast<int>(splits < 1 ? 1 : splits < kMostAttentionSplits ? splits : kMostAttentionSplits);
+  }
+  plan.blocks = blocks * plan.splits;
+  return best;
+}
+
+inline int64_t attention_rows_of_lse(const AttentionArguments& a) {
+  return a.heads * (a.q_offsets != nullptr ? a.q_rows : a.batch * a.q_length);
+}
+inline size_t attention_part_bytes(const AttentionArguments& a, int splits) {
+  return splits <= 1 ? 0 : static_cast<size_t>(splits) * static_cast<size_t>(attention_rows_of_lse(a)) * static_cast<size_t>(a.dim + 1) * sizeof(float);
+}
+
+template <class T>
+Status attention_launch(const AttentionArguments& a, const DeviceInfo& device, cudaStream_t stream, AttentionChoice& choice) {
+  AttentionPlan plan;
+  const AttentionVariant<T>* v = attention_choose<T>(a, device, plan);
+  if (v == nullptr)
+    return unsupported("no attention tile for dim=" + attention_text(a.dim) + " fits the " +
+                       std::to_string(device.shared_per_block) + " bytes of shared memory that a block of this device may use");
+  if (plan.blocks > INT32_MAX)
+    return invalid("batch=" + attention_text(a.batch) + " of heads=" + attention_text(a.heads) + " with " + attention_text(a.q_length) +
+                   " queries need " + attention_text(plan.blocks) + " blocks, more than the 2^31 - 1 of a grid");
+  const size_t bytes = attention_part_bytes(a, plan.splits);
+  if (a.workspace != nullptr && (a.workspace_bytes < bytes || reinterpret_cast<uintptr_t>(a.workspace) % 16 != 0))
+    return invalid("the workspace has " + std::to_string(a.workspace_bytes) + " bytes: " + std::to_string(bytes) +
+                   ", 16-byte aligned, are needed");
+  const bool packed = a.q_offsets != nullptr;
+  // Units whose keys and values fill half of L2 are walked together.
+  const int64_t group = a.heads / a.kv_heads, unit_heads = group / plan.pack;
+  const int64_t key_head_bytes = 2 * a.kv_length * a.dim * static_cast<int64_t>(sizeof(T));
+  const int64_t fit = key_head_bytes == 0 ? plan.units : static_cast<int64_t>(device.l2_bytes / 2) / key_head_bytes;
+  AttentionParameters<T> p = {};
+  p.q = static_cast<const T*>(a.q), p.k = static_cast<const T*>(a.k), p.v = static_cast<const T*>(a.v);
+  p.o = static_cast<T*>(a.o), p.lse = a.lse;
+  p.q_batch = a.q_stride.batch, p.q_row = a.q_stride.row, p.q_head = a.q_stride.head;
+  p.k_batch = a.k_stride.batch, p.k_row = a.k_stride.row, p.k_head = a.k_stride.head;
+  p.v_batch = a.v_stride.batch, p.v_row = a.v_stride.row, p.v_head = a.v_stride.head;
+  p.o_batch = a.o_stride.batch, p.o_row = a.o_stride.row, p.o_head = a.o_stride.head;
+  p.lse_head = packed ? a.q_rows : a.q_length, p.lse_batch = a.heads * a.q_length;
+  p.lse_rows = attention_rows_of_lse(a);
+  p.q_length = a.q_length, p.kv_length = a.kv_length, p.q_offsets = a.q_offsets, p.kv_offsets = a.kv_offsets;
+  p.dim = static_cast<int>(a.dim), p.heads = static_cast<int>(a.heads), p.batch = static_cast<int>(a.batch);
+  p.pack = plan.pack, p.group = static_cast<int>(group), p.splits = plan.splits, p.tiles = plan.tiles, p.units = plan.units;
+  p.units_together = fit < 1 ? unit_heads : fit * unit_heads < plan.units ? fit * unit_heads : plan.units;
+  constexpr float kLog2E = 1.44269504088896341f;
+  p.sign = a.scale > 0 ? 1.f : a.scale < 0 ? -1.f : 0.f;
+  p.scale = a.scale == 0 ? 1.f : std::fabs(a.scale) * kLog2E;
+  p.causal = a.causal;
+  choice = {"mma", plan.aligned ? (a.dim == v->tile_dim && !packed && a.kv_length % v->tile_k == 0 && a.q_length % v->tile_q == 0 ? "aligned" : "bounded")
+                                : "realign",
+            v->tile_q, v->tile_k, v->tile_dim, v->threads, v->shared_bytes, plan.splits, plan.blocks,
+            plan.short_queries ? "few queries: warps divide the keys" : "32 rows or 16 a warp"};
+  const auto run = [&](void* parts) -> Status {
+    p.parts = static_cast<float*>(parts);
+    if (Status s = launch(v->kernel, dim3(static_cast<unsigned>(plan.blocks)), dim3(static_cast<unsigned>(v->threads)), v->shared_bytes, stream, p); !s)
+      return s;
+    if (plan.splits == 1) return {};
+    return launch(&attention_combine_kernel<T>, dim3(static_cast<unsigned>(a.batch * a.heads * a.q_length)), dim3(64), 0, stream, p);
+  };
+  if (bytes == 0) return run(nullptr);
+  if (a.workspace != nullptr) return run(a.workspace);
+  void* parts = nullptr;
+  if (Status s = runtime_status(cudaMallocAsync(&parts, bytes, stream), "cudaMallocAsync of " + std::to_string(bytes) + " bytes"); !s) {
+    (void)cudaGetLastError();
+    return s;
+  }
+  const Status done = run(parts);
+  const Status freed = runtime_status(cudaFreeAsync(parts, stream), "cudaFreeAsync");
+  return done ? freed : done;
+}
+
+template <class Run> Status attention_on_device(const AttentionArguments& a, Run run) {
+  DeviceInfo device;
+  if (Status status = device_info(device); !status) return status;
+  if (device.major < 8)
+    return unsupported("attention needs compute capability 8.0 or later; this device has " + std::to_string(device.major) + "." +
+                       std::to_string(device.minor));
+  return a.type == ElementType::bf16 ? run(std::type_identity<bf16>{}, device) : run(std::type_identity<f16>{}, device);
+}
+inline bool attention_is_empty(const AttentionArguments& a) {
+  return a.batch == 0 || a.q_length == 0 || (a.q_offsets != nullptr && a.q_rows == 0);
+}
+}  // namespace detail
+
+// Bytes of workspace with which `attention` need not allocate: 0 unless keys are split, which depends on the device and on the
+// addresses' alignment.
+inline Status attention_workspace_bytes(const AttentionArguments& a, size_t& bytes) {
+  bytes = 0;
+  if (Status status = attention_check_extents(a); !status) return status;
+  if (detail::attention_is_empty(a)) return {};
+  return detail::attention_on_device(a, [&]<class T>(std::type_identity<T>, const DeviceInfo& device) -> Status {
+    detail::AttentionPlan plan;
+    if (detail::attention_choose<T>(a, device, plan) != nullptr) bytes = detail::attention_part_bytes(a, plan.splits);
+    return {};
+  });
+}
+
+// Computes O, and LSE where it is wanted, on `stream`. Shapes, strides and their rules: AttentionArguments. Complete when the stream is.
+// Errors: invalid (bad arguments, one sentence with the values), unsupported (this device), device_error (launch, memory).
+// `choice`, if given, receives tile, path and splits.
+inline Status attention(const AttentionArguments& a, cudaStream_t stream, AttentionChoice* choice = nullptr) {
+  AttentionChoice local;
+  AttentionChoice& chosen = choice != nullptr ? *choice : local;
+  chosen = {};
+  if (Status status = attention_check(a); !status) return status;
+  if (detail::attention_is_empty(a)) return {};  // nothing to launch
+  return detail::attention_on_device(a, [&]<class T>(std::type_identity<T>, const DeviceInfo& device) {
+    return detail::attention_launch<T>(a, device, stream, chosen);
+  });
+}
+
+}  // namespace grout
