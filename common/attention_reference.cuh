@@ -128,11 +128,11 @@ inline bool sees(bool causal, int64_t q_length, int64_t kv_length, int64_t i, in
 }
 
 // The rows of one sequence, of Q and O, and of K and V.
-struct ReferenceSequence {
+struct SequenceRows {
   int64_t batch = 0;  // as the strides count it: 0 where sequences are packed
   int64_t q_first = 0, q_length = 0, kv_first = 0, kv_length = 0;
 };
-inline ReferenceSequence sequence(const AttentionProblem& p, int64_t b) {
+inline SequenceRows sequence_rows(const AttentionProblem& p, int64_t b) {
   if (!p.packed()) return {b, 0, p.q_length, 0, p.kv_length};
   const auto length = [b](const std::vector<int32_t>& offsets, int64_t most) {
     const size_t i = static_cast<size_t>(b);
@@ -149,7 +149,7 @@ struct AttentionRow {
 inline std::vector<AttentionRow> attention_rows(const AttentionProblem& p) {
   std::vector<AttentionRow> rows;
   for (int64_t b = 0; b < p.batch; ++b) {
-    const ReferenceSequence s = sequence(p, b);
+    const SequenceRows s = sequence_rows(p, b);
     for (int64_t i = 0; i < s.q_length; ++i) {
       int64_t visible = s.kv_length;
       while (visible > 0 && !sees(p.causal, s.q_length, s.kv_length, i, visible - 1)) --visible;

@@ -124,7 +124,7 @@ struct AttentionFixture {
     lse.resize(lse_bytes() / sizeof(float));
     std::memset(lse.data(), kPoison, lse_bytes());
     for (int64_t b = 0; b < p.batch; ++b) {
-      const ReferenceSequence s = sequence(p, b);
+      const SequenceRows s = sequence_rows(p, b);
       fill_rows(q, s.batch, s.q_first, s.q_length, 0), fill_rows(o, s.batch, s.q_first, s.q_length, 3);
       fill_rows(k, s.batch, s.kv_first, s.kv_length, 1), fill_rows(v, s.batch, s.kv_first, s.kv_length, 2);
     }

@@ -56,7 +56,7 @@ TEST_F(AttentionSlow, NeighbouringSequencesDoNotMatter) {
   for (int64_t b = 0; b < 4; ++b) {
     AttentionData data(x, guard());
     for (int64_t other = 0; other < 4; ++other) {
-      const ReferenceSequence s = sequence(data.f.problem, other);
+      const SequenceRows s = sequence_rows(data.f.problem, other);
       for (int64_t j = s.kv_first; j < s.kv_first + s.kv_length && other != b; ++j)
         for (int64_t h = 0; h < 2; ++h) data.f.k.set_row(0, j, h, NAN), data.f.v.set_row(0, j, h, NAN);
     }
