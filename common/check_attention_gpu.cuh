@@ -145,7 +145,7 @@ static __global__ void restore_kernel(const AttentionRow* rows, int64_t count, i
 static __global__ void softmax_kernel(const float* logits, void* weights, ElementType type, int64_t queries, int64_t keys, bool causal) {
   ReferenceShared& shared = dynamic_shared<ReferenceShared>();
   const int64_t row = blockIdx.x, i = row % queries;
-  const int64_t visible = !causal ? keys : max(int64_t{0}, min(keys, i + 1 + keys - queries));
+  const int64_t visible = !causal ? keys : std::clamp<int64_t>(i + 1 + keys - queries, 0, keys);
   const float* from = logits + row * keys;
   double most = -INFINITY, total = 0;
   for (int64_t j = threadIdx.x; j < visible; j += blockDim.x) most = fmax(most, from[j]);
@@ -297,6 +297,11 @@ inline AttentionComparison verify_attention_on_gpu(const AttentionFixture& f, co
   if (result.touched) result.message += judge.context() + ": " + std::to_string(result.touched) + " elements of no row changed";
   f.check_memory(result, judge.context());
   return result;
+}
+
+// Device memory that attention in three steps takes: logits and weights of the heads that share a key head.
+inline double unfused_attention_bytes(const AttentionProblem& p) {
+  return 6.0 * static_cast<double>(p.heads / p.kv_heads) * static_cast<double>(p.q_length) * static_cast<double>(p.kv_length);
 }
 
 // Attention in three steps: logits in fp32 by cuBLAS, their softmax rounded to the type, its product with V by cuBLAS. Strides that

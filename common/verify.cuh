@@ -4,12 +4,11 @@
 #include <chrono>
 #include <cstdio>
 
-#include "common/check_attention.cuh"
 #ifdef __CUDACC__
-#include "common/check_gpu.cuh"
+#include "common/check_attention_gpu.cuh"
 #else
 #include "common/bench.cuh"
-#include "common/check.cuh"
+#include "common/check_attention.cuh"
 #endif
 
 namespace grout {
@@ -23,8 +22,8 @@ inline constexpr double kMostOnCpu = kSimulatedBuild ? INFINITY : 0x1p28;
 inline Comparison verify_gemm(const GemmFixture& fixture, double multiply_adds, const std::string& context) {
   return multiply_adds <= kMostOnCpu ? fixture.verify(context) : verify_on_gpu(fixture, context);
 }
-inline AttentionComparison verify_attention(const AttentionFixture& fixture, double, const std::string& context) {
-  return fixture.verify(context);
+inline AttentionComparison verify_attention(const AttentionFixture& fixture, double multiply_adds, const std::string& context) {
+  return multiply_adds <= kMostOnCpu ? fixture.verify(context) : verify_attention_on_gpu(fixture, AttentionJudge(fixture, context));
 }
 
 namespace detail {
@@ -57,10 +56,24 @@ inline double time_gemm(GemmFixture& f, const std::string& kernel, const std::st
   return detail::time_entries(entries, shape, flops);
 }
 
-// The same for attention, which cuBLAS has not.
-inline double time_attention(AttentionFixture&, const std::string& kernel, const std::string& shape, double flops,
+// The same for attention: cuBLAS multiplies twice, with a softmax in between, all logits in memory.
+inline double time_attention(AttentionFixture& f, const std::string& kernel, const std::string& shape, double flops,
                              const std::function<Status(cudaStream_t)>& run) {
-  return detail::time_entries({{kernel, [&](cudaStream_t s) { detail::require(run(s)); }}}, shape, flops);
+  using detail::require;
+  std::vector<BenchEntry> entries = {{kernel, [&](cudaStream_t s) { require(run(s)); }}};
+  std::unique_ptr<UnfusedAttention> unfused;
+  const auto three_steps = [&](cudaStream_t s) { return unfused->run(f, f.base(f.device_o, f.o), s); };
+  const Status possible = [&]() -> Status {
+    const double bytes = unfused_attention_bytes(f.problem);
+    if (bytes > 0x1p33) return unsupported("its logits take " + std::to_string(bytes * 1e-9) + " GB");
+    unfused = std::make_unique<UnfusedAttention>(f.problem);
+    return three_steps(nullptr);
+  }();
+  if (possible)
+    entries.insert(entries.begin(), {"unfused cublas", [&](cudaStream_t s) { require(three_steps(s)); }});
+  else
+    std::printf("no comparison with attention in three steps: %s\n", possible.message.c_str());
+  return detail::time_entries(entries, shape, flops);
 }
 
 #else
