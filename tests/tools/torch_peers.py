@@ -1,12 +1,12 @@
-"""torch_peers.py BUILD [--only TEXT...] [--cold] [--quick] [--json FILE] [--device gpu|sim]: crop, GEMM and attention of the libraries
-in a build folder (libgrout_copy.so, libgrout_gemm.so, libgrout_attention.so) paired with PyTorch's strided copy, torch.mm and
-scaled_dot_product_attention, in one process on the same buffers.
+"""torch_peers.py BUILD [--suite SUITE] [--only TEXT...] [--cold] [--quick] [--json FILE] [--device gpu|sim]: crop, GEMM and attention
+of the libraries in a build folder (libgrout_copy.so, libgrout_gemm.so, libgrout_attention.so) paired with PyTorch's strided copy,
+torch.mm and scaled_dot_product_attention, in one process on the same buffers.
 
 Every output is poisoned with NaN and compared in full before anything is timed and after each round, copies bit for bit, products
 and attention within what fp32 accumulation and the rounding of weights may lose; a wrong one ends the run without a figure for its
-case. A peer that refuses a case is named in its record, with what it said. A round visits every policy once,
-forth and back in turn; a visit is nine batches of 40 ms, its figure their median; a policy's figure is the median of its rounds, a
-ratio the median of the rounds' ratios, with its range. Runs of less than 20 us are timed as CUDA graphs of 20.
+case. A peer that refuses a case is named in its record, with what it said. A round visits every policy once, forth and back in
+turn; a visit is nine batches of 40 ms, its figure their median; a policy's figure is the median of its rounds, a ratio the median
+of the rounds' ratios, with its range. Runs of less than 20 us are timed as CUDA graphs of 20.
 
 Exit codes: 0; 1 wrong output or an error; 77 not possible here (no PyTorch, no GPU, libraries not built), with the reason.
 --device sim pairs the simulated libraries with PyTorch on the CPU: that checks this program, its times mean nothing."""
@@ -694,6 +694,7 @@ def impossible(reason):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", help="a build folder with grout_copy, grout_gemm and grout_attention, or those of the cases asked for")
+    parser.add_argument("--suite", choices=tuple(Machine.KINDS), help="its cases alone")
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="cases whose suite and name, as printed, hold one of these texts")
     parser.add_argument("--quick", action="store_true", help="three rounds of one batch of 5 ms")
     parser.add_argument("--cold", action="store_true", help="flush L2 before each run")
@@ -707,7 +708,7 @@ def main():
     gpu = options.device == "gpu"
     if gpu and not torch.cuda.is_available():
         impossible(f"PyTorch {torch.__version__} finds no GPU")
-    wanted = [c for c in named_cases(gpu) if any(text in f"{c[0]} {c[1]}" for text in options.only)]
+    wanted = [c for c in named_cases(gpu) if options.suite in (None, c[0]) and any(text in f"{c[0]} {c[1]}" for text in options.only)]
     if not wanted:
         print(f"no case holds {' or '.join(repr(text) for text in options.only)}", file=sys.stderr)
         sys.exit(2)

@@ -420,6 +420,10 @@ with tempfile.TemporaryDirectory() as folder:
     right = code == 77 and len(output.splitlines()) == 1 and "PyTorch is not installed" in output and "pip install torch" in output
     cases.check("without PyTorch: 77, and what to do", None if right else f"{code} {output}")
 
+    code, output = run(build, "--device", "sim", "--suite", "attention", "--only", "no such name", "nor this")
+    if code != 77:
+        cases.check("texts that no case holds: 2, and what they were", None if code == 2 and "no case holds 'no such name' or 'nor this'" in output
+                    else f"{code} {output}")
     for device in ("sim", "gpu"):
         record = os.path.join(folder, f"{device}.json")
         only = ["--only", "4095", "at 3,5"] if device == "gpu" else []
