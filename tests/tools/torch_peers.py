@@ -635,14 +635,15 @@ def attention_case(machine, c):
 
 
 def attention_cases():
-    """As many tokens in each shape of one head dimension; lengths off the tiles and their neighbours; odd head dimensions; one query
-    against a cache; packed sequences."""
+    """As many tokens in each shape of one head dimension; lengths off the tiles and their neighbours; odd head dimensions; grouped
+    queries; one query against a cache; packed sequences."""
     both = (False, True)
     cases = [Attention(batch, heads, heads, length, length, dim, causal) for heads, dim in ((16, 128), (32, 64), (8, 256))
              for batch, length in ((16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)) for causal in both]
     cases += [Attention(4, heads, heads, length, length, dim, causal) for heads, dim, lengths in
               ((16, 128, (4095, 4097, 1000, 1024)), (32, 64, (1000,)), (8, 256, (1000,)), (16, 72, (4096,)), (16, 96, (4096,)))
               for length in lengths for causal in both]
+    cases += [Attention(4, 32, 8, 4000, 4000, 128, causal) for causal in both]
     cases += [Attention(batch, 32, 8, 1, cache, 128) for batch in (1, 16) for cache in (4096, 16384, 65536)]
     lengths = tuple(64 + (b * 2531 + 977) % 4033 for b in range(16))  # strewn over 64 to 4096
     return cases + [Attention(len(lengths), 16, 16, max(lengths), max(lengths), 128, causal, lengths) for causal in both]
