@@ -26,12 +26,6 @@ from torch_peers import median, paired_ratio
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYOUTS = ("nn", "nt", "tn", "tt")
 TORCH = "torch_copy_h200.json"
-
-
-def is_torch(file):
-    """Is it what torch_peers.py wrote? By its name."""
-    return file.startswith("torch_")
-
 FORMAT, VERSION = "grout comparison", 1
 BEGIN, END = re.compile(r"<!-- figures: (\w+) -->"), "<!-- end of figures -->"
 NONE = "no figure"
@@ -152,6 +146,11 @@ def verify(data, file):
         total = {key: total[key] + counts[key] for key in total}
     if data["counts"] != total:
         raise Problem(f"{file}: the stored counts do not follow from the cases, which give {total}")
+
+
+def is_torch(file):
+    """Is it what torch_peers.py wrote? By its name."""
+    return file.startswith("torch_")
 
 
 def verify_torch(data, file):
