@@ -115,8 +115,18 @@ template <class T> const AttentionVariant<T>* attention_choose(const AttentionAr
 inline int64_t attention_rows_of_lse(const AttentionArguments& a) {
   return a.heads * (a.q_offsets != nullptr ? a.q_rows : a.batch * a.q_length);
 }
+inline int64_t attention_part_pitch(const AttentionArguments& a) { return (a.dim + 7) / 8 * 8; }
 inline size_t attention_part_bytes(const AttentionArguments& a, int splits) {
-  return splits <= 1 ? 0 : static_cast<size_t>(splits) * static_cast<size_t>(attention_rows_of_lse(a)) * static_cast<size_t>(a.dim + 1) * sizeof(float);
+  return splits <= 1 ? 0 : static_cast<size_t>(splits) * static_cast<size_t>(attention_rows_of_lse(a)) *
+                               static_cast<size_t>(attention_part_pitch(a) + 1) * sizeof(float);
+}
+
+// The order of blocks; all counts fit, since there are fewer units than blocks.
+template <class T> void attention_order(AttentionParameters<T>& p, int64_t units, int64_t together, int64_t units_of_batch) {
+  const int64_t at_once = together < units ? together : units, left = units % at_once;
+  p.units = static_cast<int>(units), p.units_together = static_cast<int>(at_once), p.units_of_batch = Divisor(units_of_batch);
+  p.blocks_together = Divisor(at_once * p.tiles * p.splits), p.turn = Divisor(at_once * p.splits);
+  p.last_turn = Divisor((left == 0 ? at_once : left) * p.splits), p.in_splits = Divisor(p.splits);
 }
 
 template <class T>
@@ -148,9 +158,10 @@ Status attention_launch(const AttentionArguments& a, const DeviceInfo& device, c
   p.lse_head = packed ? a.q_rows : a.q_length, p.lse_batch = a.heads * a.q_length;
   p.lse_rows = attention_rows_of_lse(a);
   p.q_length = a.q_length, p.kv_length = a.kv_length, p.q_offsets = a.q_offsets, p.kv_offsets = a.kv_offsets;
-  p.dim = static_cast<int>(a.dim), p.heads = static_cast<int>(a.heads), p.batch = static_cast<int>(a.batch);
-  p.pack = plan.pack, p.group = static_cast<int>(group), p.splits = plan.splits, p.tiles = plan.tiles, p.units = plan.units;
-  p.units_together = fit < 1 ? unit_heads : fit * unit_heads < plan.units ? fit * unit_heads : plan.units;
+  p.dim = static_cast<int>(a.dim), p.part_pitch = static_cast<int>(attention_part_pitch(a));
+  p.heads = static_cast<int>(a.heads), p.batch = static_cast<int>(a.batch);
+  p.pack = Divisor(plan.pack), p.group = Divisor(group), p.splits = plan.splits, p.tiles = plan.tiles;
+  attention_order(p, plan.units, fit < 1 ? unit_heads : fit * unit_heads, a.heads / plan.pack);
   constexpr float kLog2E = 1.44269504088896341f;
   p.sign = a.scale > 0 ? 1.f : a.scale < 0 ? -1.f : 0.f;
   p.scale = a.scale == 0 ? 1.f : std::fabs(a.scale) * kLog2E;

@@ -15,8 +15,9 @@
 //               (KeyWarps > 1), and the Q tile each warp's rows of O.
 // completion    copies of tile t + Stages - 1 go to the stage that tile t - 1 left:
 //
-//     tile t:   wait, barrier | copies of t + Stages - 1 ->     S = Q K^T | softmax | O += P V
-//               ^ tile t is complete and visible; all warps have left tile t - 1
+//     tile t:   copies of t + Stages - 1 ->    S = Q K^T | softmax | O += P V    wait, barrier
+//               (stage of t - 1)                                                 ^ tile t + 1 is complete and visible;
+//                                                                                  all warps have left tile t
 //
 // rejects       nothing: what it cannot do is refused by the host entry, attention.cuh.
 // verified      simulated device, assembled for sm_80 to sm_121a, run on sm_90.
@@ -30,6 +31,9 @@ namespace grout {
 // How far a row's scores may rise above its reference before the accumulators are rescaled: powers of two. P is then at most 2^8,
 // which f16 and bf16 hold as well as 1, and sums of it are as exact.
 inline constexpr float kAttentionSlack = 8;
+
+// The reference of a row that has seen nothing: finite, so that -inf minus it is -inf, and its exponential 0.
+inline constexpr float kAttentionLowest = -0x1.fffffep127f;
 
 // attention_block() says which block does what.
 template <class T, class Tile, AttentionPath Path>
@@ -56,36 +60,35 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   const AttentionBlock block = attention_block<Tile>(p, blockIdx.x);
   if (block.rows <= 0) return;  // packed sequences: shorter than the longest one
 
-  const AttentionRows q_rows{block.rows_in_all, p.dim, p.q_row, p.q_head, p.pack}, o_rows{block.rows_in_all, p.dim, p.o_row, p.o_head, p.pack};
-  const auto q = view(p.q + block.q_offset, q_rows);
-  const auto k = view(p.k + block.k_offset, layout(shape(block.keys, p.dim), stride(p.k_row, 1_c)));
-  const auto v = view(p.v + block.v_offset, layout(shape(block.keys, p.dim), stride(p.v_row, 1_c)));
-  const auto first_tile = static_cast<int>(block.first_key / Tile::keys), last_tile = static_cast<int>((block.last_key + Tile::keys - 1) / Tile::keys);
-
-  // Copies of K and V, tile after tile.
-  AttentionWalk<KeyPlan, kRealign> walk_k(k, first_tile, thread), walk_v(v, first_tile, thread);
-  const int untested = p.dim == Tile::dim ? static_cast<int>(block.keys / Tile::keys) : 0;  // tiles that lie inside
-  const auto copy_tile = [&](int tile, int stage) {
-    if (tile < last_tile) {
-      walk_k.copy(k, shared.stage[stage].k, tile < untested), walk_v.copy(v, shared.stage[stage].v, tile < untested);
+  const auto keys_of = [&](const AttentionBlock& b) { return view(p.k + b.k_offset, layout(shape(b.keys, p.dim), stride(p.k_row, 1_c))); };
+  const auto values_of = [&](const AttentionBlock& b) { return view(p.v + b.v_offset, layout(shape(b.keys, p.dim), stride(p.v_row, 1_c))); };
+  // Starts copying a tile of K and V.
+  const auto copy_tile = [&](auto edge, const AttentionBlock& b, int tile, int stage) {
+    if (tile < b.last_tile) {
+      attention_copy<Path, KeyPlan, decltype(edge)::value>(keys_of(b), tile, shared.stage[stage].k, thread);
+      attention_copy<Path, KeyPlan, decltype(edge)::value>(values_of(b), tile, shared.stage[stage].v, thread);
     }
     commit_copies();
   };
-  copy_async(QueryPlan{}, shared.q, q, {block.first_row, 0}, thread);
+  using Inside = std::integral_constant<Edge, Edge::along_zeros>;
+  using Anywhere = std::integral_constant<Edge, Edge::zeros>;
+  if (block.first_tile < block.last_tile) {  // else Q may be null
+    const AttentionRows<Tile::packs> rows{block.rows_in_all, p.dim, p.q_row, p.q_head, p.pack};
+    copy_async(QueryPlan{}, shared.q, view(p.q + block.q_offset, rows), {block.first_row, 0}, thread);
+  }
 #pragma unroll 1
-  for (int stage = 0; stage < Tile::stages - 1; ++stage) copy_tile(first_tile + stage, stage);
+  for (int stage = 0; stage < Tile::stages - 1; ++stage) {
+    const int tile = block.first_tile + stage;
+    if (tile < block.keys / Tile::keys) copy_tile(Inside{}, block, tile, stage);
+    else copy_tile(Anywhere{}, block, tile, stage);
+  }
 
-  // Keys that this warp's rows see: from the first one on. The warp's last row sees most.
-  const int64_t row = block.first_row + first_row;
-  const auto sees = [&](int64_t r) { return attention_sees(p, block, r); };
-  const bool active = row < block.rows_in_all;
-  const int64_t last_row = row + 16 * kAtoms < block.rows_in_all ? row + 16 * kAtoms - 1 : block.rows_in_all - 1;
-  const int64_t most_see = active ? sees(last_row) : 0;
+  const bool active = block.first_row + first_row < block.rows_in_all;
 
   Fragment<float, Output> o;
   Fragment<float, Rows> m;   // reference of each row: its exponentials are relative to 2^m
   Fragment<float, Lanes> l;  // sum of the exponentials, of each lane's columns
-  o.fill(0.f), m.fill(-INFINITY), l.fill(0.f);
+  o.fill(0.f), m.fill(kAttentionLowest), l.fill(0.f);
 
   using QueryReader = OperandReader<T, typename Tile::template QueryLayout<T>, true, true, 16 * kAtoms>;
   using KeyReader = OperandReader<T, typename Tile::template KeyLayout<T>, true, false, kKeys>;
@@ -96,10 +99,16 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   uint32_t held_q[Tile::holds_q ? kSteps : 1][kAtoms][4];
 
   // One tile of keys. Masked: some row does not see all of it; `groups` of 16 keys are seen by some row.
-  const auto step = [&](auto masked, int tile, int stage) {
+  const auto step = [&](auto masked, const AttentionBlock& b, int tile, int stage) {
     constexpr bool kMasked = decltype(masked)::value;
-    const int64_t first = int64_t{tile} * Tile::keys + first_key;
-    const int seen = kMasked ? static_cast<int>(most_see - first < kKeys ? (most_see < first ? 0 : most_see - first) : kKeys) : kKeys;
+    const int first = tile * Tile::keys + first_key;
+    // Of the warp's keys in this tile, how many a row sees.
+    const auto visible_to = [&](int row) {
+      const int n = attention_sees<Tile::packs>(p, b, row) - first;
+      return n < 0 ? 0 : n > kKeys ? kKeys : n;
+    };
+    const int row = b.first_row + first_row, last_row = row + 16 * kAtoms;
+    const int seen = kMasked ? visible_to(last_row < b.rows_in_all ? last_row - 1 : b.rows_in_all - 1) : kKeys;  // the last row sees most
     const uint32_t shared_q = ptx::shared_address(shared.q), shared_k = ptx::shared_address(shared.stage[stage].k);
     const uint32_t shared_v = ptx::shared_address(shared.stage[stage].v);
 
@@ -128,13 +137,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
       }
     }
 
-    if (p.sign != 1) s = s * p.sign;  // a negative scale, or none
     if constexpr (kMasked) {
       Fragment<int, Rows> visible;  // keys of this tile that each row sees
-      make_static<0, Rows::slots>([&](auto slot) {
-        const int64_t n = sees(row + Rows::at(lane, slot)[0]) - first;
-        visible[slot] = n < 0 ? 0 : n > kKeys ? kKeys : static_cast<int>(n);
-      });
+      make_static<0, Rows::slots>([&](auto slot) { visible[slot] = visible_to(row + Rows::at(lane, slot)[0]); });
       s = select(coordinate<Scores, 1>(lane) < visible, s, -INFINITY);
     }
     const auto peak = max_slots<1>(s);
@@ -142,13 +147,12 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     make_static<0, Rows::slots>([&](auto slot) { rises |= peak[slot] * p.scale > m[slot] + kAttentionSlack; });
     if (ptx::vote_any(rises)) {
       const Fragment<float, Rows> next = maximum(m, max<1>(peak) * p.scale);
-      const Fragment<float, Rows> factor = select(next == -INFINITY, 1.f, exp2(m - next));
+      const Fragment<float, Rows> factor = exp2(m - next);
       o = o * factor;
       l = l * factor;
       m = next;
     }
-    const Fragment<float, Rows> reference = select(m == -INFINITY, 0.f, m);  // of a row that saw nothing yet
-    s = exp2(s * p.scale - reference);
+    s = exp2(s * p.scale - m);
     l = l + sum_slots<1>(s);
     auto operand_p = pack<T>(redistribute<Probabilities>(s));
 #pragma unroll
@@ -169,34 +173,39 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     }
   };
 
+  wait_copies<Tile::stages - 2>();
+  __syncthreads();
+  if (active && p.sign != 1) attention_scale_rows<T, Tile>(shared.q, first_row, p.sign, lane);
+  if constexpr (Tile::holds_q) {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i)
+#pragma unroll
+      for (int a = 0; a < kAtoms; ++a) read_q.load(held_q[i][a], ptx::shared_address(shared.q), a, i);
+  }
   int stage = 0;
-  const auto walk = [&](auto masked, int tile, int last) {
+  const auto walk = [&](auto masked, auto edge, const AttentionBlock& b, int tile, int last) {
 #pragma unroll 1
     for (; tile < last; ++tile) {
+      copy_tile(edge, b, tile + Tile::stages - 1, stage == 0 ? Tile::stages - 1 : stage - 1);
+      if (active) step(masked, b, tile, stage);
+      stage = stage + 1 == Tile::stages ? 0 : stage + 1;
       wait_copies<Tile::stages - 2>();
       __syncthreads();
-      copy_tile(tile + Tile::stages - 1, stage == 0 ? Tile::stages - 1 : stage - 1);
-      if (Tile::holds_q && tile == first_tile) {
-#pragma unroll
-        for (int i = 0; i < (Tile::holds_q ? kSteps : 0); ++i)
-#pragma unroll
-          for (int a = 0; a < kAtoms; ++a) read_q.load(held_q[i][a], ptx::shared_address(shared.q), a, i);
-      }
-      if (active) step(masked, tile, stage);
-      stage = stage + 1 == Tile::stages ? 0 : stage + 1;
     }
+    return tile;
   };
-  // Tiles that every row of the block sees whole; behind them, those that an edge or the diagonal touches.
-  int whole = static_cast<int>(block.all_see / Tile::keys);
-  whole = whole < first_tile ? first_tile : whole < last_tile ? whole : last_tile;
-  walk(std::false_type{}, first_tile, whole);
-  walk(std::true_type{}, whole, last_tile);
-  wait_copies<0>();
-  __syncthreads();  // all warps have left the ring, and the Q tile is free
+  // First the tiles that every row sees whole, as long as the copies ahead of them find all rows of their tile; then those that an edge or
+  // the diagonal touches.
+  const int inside = block.keys / Tile::keys, seen = block.all_see / Tile::keys;
+  const int copied = block.last_tile <= inside ? block.last_tile : inside - (Tile::stages - 1);
+  const int reached = walk(std::false_type{}, Inside{}, block, block.first_tile, seen < copied ? seen : copied);
+  // The block's numbers once more: in the loop above registers are scarce.
+  const AttentionBlock again = attention_block<Tile>(p, static_cast<uint32_t>(ptx::opaque(static_cast<int>(blockIdx.x))));
+  walk(std::true_type{}, Anywhere{}, again, reached, again.last_tile);
+  wait_copies<0>();  // all warps have left the ring, and the Q tile is free
   const auto total = sum<1>(l);
-  const auto out = view(p.o + block.o_offset, o_rows);
-  if constexpr (Tile::key_warps == 1) attention_finish_rows<T, Tile>(p, block, shared, o, m, total, out, warp, lane);
-  else attention_finish_parts<T, Tile>(p, block, shared, o, m, total, out, warp, lane);
+  if constexpr (Tile::key_warps == 1) attention_finish_rows<T, Tile>(p, again, shared, o, m, total, warp, lane);
+  else attention_finish_parts<T, Tile>(p, again, shared, o, m, total, warp, lane);
 }
 
 }  // namespace grout

@@ -5,6 +5,21 @@
 
 namespace grout {
 
+// Multiplies a warp's rows of the Q tile by -1 or 0: a negative scale, or none. Warp.
+template <class T, class Tile> GROUT_DEVICE void attention_scale_rows(T* q, int first_row, float sign, int lane) {
+  constexpr int kWords = 16 * Tile::row_atoms * Tile::dim / 2;
+  const uint32_t rows = ptx::shared_address(q + first_row * Tile::dim);
+#pragma unroll 1
+  for (int i = lane; i < kWords; i += 32) {
+    uint32_t word[1];
+    ptx::load_shared(word, rows + 4 * static_cast<uint32_t>(i));
+    const T low = std::bit_cast<T>(static_cast<uint16_t>(word[0])), high = std::bit_cast<T>(static_cast<uint16_t>(word[0] >> 16));
+    word[0] = pack<T>(to_float(low) * sign, to_float(high) * sign);
+    ptx::store_shared(rows + 4 * static_cast<uint32_t>(i), word);
+  }
+  __syncwarp();
+}
+
 // log(l * 2^m), -inf where l is 0.
 GROUT_DEVICE float attention_lse(float m, float l) {
   constexpr float kLog2 = 0.693147180559945309f;
@@ -13,37 +28,53 @@ GROUT_DEVICE float attention_lse(float m, float l) {
 GROUT_DEVICE float attention_inverse(float l) { return l == 0 ? 0.f : 1.f / l; }
 
 namespace detail {
-// Where a row's log-sum-exp belongs: LSE itself, or the split's part.
-template <class T> GROUT_DEVICE float* lse_row(const AttentionParameters<T>& p, const AttentionBlock& block, int64_t row) {
-  float* base = p.splits == 1 ? p.lse : p.parts + p.splits * p.lse_rows * p.dim + block.split * p.lse_rows;
-  if (base == nullptr) return nullptr;
-  const AttentionRows rows{block.rows_in_all, 1, 1, p.lse_head, p.pack};
-  return base + block.lse_offset + rows(row, 0);
+// Where a row is in LSE; its LSE itself, or that of the split's part; its part of O.
+template <bool Packs, class T>
+GROUT_DEVICE int64_t lse_index(const AttentionParameters<T>& p, const AttentionBlock& block, int64_t row) {
+  return block.lse_offset + AttentionRows<Packs>{block.rows_in_all, 1, 1, p.lse_head, p.pack}(row, 0);
 }
-template <class T> GROUT_DEVICE auto part_rows(const AttentionParameters<T>& p, const AttentionBlock& block) {
-  const AttentionRows rows{block.rows_in_all, p.dim, p.dim, p.lse_head * p.dim, p.pack};
-  return view(p.parts + (block.split * p.lse_rows + block.lse_offset) * p.dim, rows);
+template <class T> GROUT_DEVICE void store_lse(const AttentionParameters<T>& p, const AttentionBlock& block, int64_t index, float lse) {
+  if (p.splits > 1) p.parts[p.splits * p.lse_rows * p.part_pitch + block.split * p.lse_rows + index] = lse;
+  else if (p.lse != nullptr) p.lse[index] = lse;
+}
+template <class T> GROUT_DEVICE float* part_row(const AttentionParameters<T>& p, const AttentionBlock& block, int64_t index) {
+  return p.parts + (block.split * p.lse_rows + index) * p.part_pitch;
 }
 }  // namespace detail
 
-// A warp that holds its rows alone: through its rows of the Q tile, 16 bytes a lane, or as a part, from the registers.
-template <class T, class Tile, class Rows, class Output, class Storage, class O, class L>
+template <class Tile, class T> GROUT_DEVICE auto attention_output(const AttentionParameters<T>& p, const AttentionBlock& block) {
+  return view(p.o + block.o_offset, AttentionRows<Tile::packs>{block.rows_in_all, p.dim, p.o_row, p.o_head, p.pack});
+}
+
+// A warp that holds its rows alone: through its rows of the Q tile, 16 bytes a lane, or as a part, from the registers. Columns behind
+// dim are zeros, also in a part.
+template <class T, class Tile, class Rows, class Output, class Storage, class L>
 GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const AttentionBlock& block, Storage& shared,
-                                        const Fragment<float, Output>& o, const Fragment<float, Rows>& m, const L& l, const O& out,
+                                        const Fragment<float, Output>& o, const Fragment<float, Rows>& m, const L& l,
                                         int warp, int lane) {
   const int first_row = warp * 16 * Tile::row_atoms;
-  const int64_t row = block.first_row + first_row;
+  const int row = block.first_row + first_row;
   if (row >= block.rows_in_all) return;
+  const Fragment<float, Rows> inverse = apply([](float sum) { return attention_inverse(sum); }, l);  // once for each row
+  const Fragment<float, Output> result = o * inverse;
   make_static<0, Rows::slots>([&](auto slot) {
-    const int64_t r = row + Rows::at(lane, slot)[0];
-    if (lane % 4 != 0 || r >= block.rows_in_all) return;
-    if (float* to = detail::lse_row(p, block, r)) *to = attention_lse(m[slot], l[slot]);
+    constexpr int kSlot = decltype(slot)::value;
+    const int r = row + Rows::at(lane, kSlot)[0];
+    if (r >= block.rows_in_all) return;
+    const int64_t index = detail::lse_index<Tile::packs>(p, block, r);
+    if (lane % 4 == 0) detail::store_lse(p, block, index, attention_lse(m[kSlot], l[kSlot]));
+    if (p.splits == 1) return;
+    float* part = detail::part_row(p, block, index);
+    make_static<0, Output::slots, 2>([&](auto pair) {
+      constexpr int kPair = decltype(pair)::value;
+      if constexpr (slot_map_of<Output, Rows>.slot[kPair] == kSlot) {  // in that row
+        const int col = Output::at(lane, kPair)[1];
+        const uint32_t words[2] = {std::bit_cast<uint32_t>(result[kPair]), std::bit_cast<uint32_t>(result[kPair + 1])};
+        if (col < p.part_pitch) ptx::store_global(part + col, words);
+      }
+    });
   });
-  const Fragment<float, Output> result = o * apply([](float sum) { return attention_inverse(sum); }, l);
-  if (p.splits > 1) {
-    store(StorePlan<float, Output, 1>{}, detail::part_rows(p, block), result, {row, 0}, lane);
-    return;
-  }
+  if (p.splits > 1) return;
   constexpr typename Tile::template QueryLayout<T> kLayout{};
   const auto packed = pack<T>(result);
   make_static<0, Pairs<Output>::slots>([&](auto slot) {
@@ -52,24 +83,41 @@ GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const A
     ptx::store_shared(ptx::shared_address(shared.q + kLayout(first_row + c[0], c[1])), word);
   });
   __syncwarp();
-  constexpr int kRows = 32 * 8 / Tile::dim;  // of one turn: a row is dim / 8 vectors
+  constexpr int kRows = 32 * 8 / Tile::dim, kTurns = 16 * Tile::row_atoms / kRows;  // a row is dim / 8 vectors
   using Vectors = VectorTiled<kRows, Tile::dim, 1, 8, 32>;
   const auto c = Vectors::at(lane, 0);
-#pragma unroll 4
-  for (int turn = 0; turn < 16 * Tile::row_atoms; turn += kRows) {
+  const auto out = attention_output<Tile>(p, block);
+  const auto vector = [&](uint32_t (&words)[4], int turn) {
+    ptx::load_shared(words, ptx::shared_address(shared.q + kLayout(first_row + turn * kRows + c[0], c[1])));
+  };
+  if (p.dim == Tile::dim && row + 16 * Tile::row_atoms <= block.rows_in_all &&
+      detail::stores_vectors(StorePlan<T, Vectors, 1>{}, out, {row, 0})) {  // whole
+    static_assert(!Tile::packs, "attention: rows that a warp holds alone are one stride apart");
+    T* to = detail::element(out, row + c[0], c[1]);
+    const int64_t step = kRows * p.o_row;
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn, to = ptx::opaque(to + step)) {
+      uint32_t words[4];
+      vector(words, turn);
+      ptx::store_global(to, words);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int turn = 0; turn < kTurns; ++turn) {
     Fragment<T, Vectors> values;
     uint32_t words[4];
-    ptx::load_shared(words, ptx::shared_address(shared.q + kLayout(first_row + turn + c[0], c[1])));
+    vector(words, turn);
 #pragma unroll
     for (int i = 0; i < 8; ++i) values[i].bits = static_cast<uint16_t>(words[i / 2] >> 16 * (i % 2));
-    store(StorePlan<T, Vectors, 1>{}, out, values, {row + turn, 0}, lane);
+    store(StorePlan<T, Vectors, 1>{}, out, values, {row + turn * kRows, 0}, lane);
   }
 }
 
 // Key warps share rows: each puts its part into the ring, and all threads combine them, key warp by key warp.
-template <class T, class Tile, class Rows, class Output, class Storage, class O, class L>
+template <class T, class Tile, class Rows, class Output, class Storage, class L>
 GROUT_DEVICE void attention_finish_parts(const AttentionParameters<T>& p, const AttentionBlock& block, Storage& shared,
-                                         const Fragment<float, Output>& o, const Fragment<float, Rows>& m, const L& l, const O& out,
+                                         const Fragment<float, Output>& o, const Fragment<float, Rows>& m, const L& l,
                                          int warp, int lane) {
   const int first_row = warp / Tile::key_warps * 16 * Tile::row_atoms, key_warp = warp % Tile::key_warps;
   float *part = shared.part(key_warp), *sums = shared.part_sums(key_warp);
@@ -91,15 +139,14 @@ GROUT_DEVICE void attention_finish_parts(const AttentionParameters<T>& p, const 
   for (int v = thread; v < Tile::q * kAcross; v += Tile::threads) {
     const int r = v / kAcross, col = v % kAcross * 8;
     if (r >= block.rows) break;
-    float peak = -INFINITY, sum = 0;
+    float peak = shared.part_sums(0)[r], sum = 0;
 #pragma unroll
-    for (int w = 0; w < Tile::key_warps; ++w) peak = fmaxf(peak, shared.part_sums(w)[r]);
-    const float reference = peak == -INFINITY ? 0.f : peak;
+    for (int w = 1; w < Tile::key_warps; ++w) peak = fmaxf(peak, shared.part_sums(w)[r]);
     Fragment<float, VectorTiled<1, 8, 1, 8, 1>> values;
     values.fill(0.f);
 #pragma unroll
     for (int w = 0; w < Tile::key_warps; ++w) {
-      const float factor = ptx::ex2(shared.part_sums(w)[r] - reference);
+      const float factor = ptx::ex2(shared.part_sums(w)[r] - peak);
       sum += factor * shared.part_sums(w)[Tile::q + r];
       const float* from = shared.part(w) + r * Storage::part_pitch + col;
 #pragma unroll
@@ -111,12 +158,20 @@ GROUT_DEVICE void attention_finish_parts(const AttentionParameters<T>& p, const 
       }
     }
     values = values * attention_inverse(sum);
-    const int64_t row = block.first_row + r;
-    if (col == 0)
-      if (float* to = detail::lse_row(p, block, row)) *to = attention_lse(peak, sum);
-    using Vector = VectorTiled<1, 8, 1, 8, 1>;
-    if (p.splits > 1) store(StorePlan<float, Vector, 1>{}, detail::part_rows(p, block), values, {row, col}, 0);
-    else store(StorePlan<T, Vector, 1>{}, out, values, {row, col}, 0);
+    const int row = block.first_row + r;
+    const int64_t index = detail::lse_index<Tile::packs>(p, block, row);
+    if (col == 0) detail::store_lse(p, block, index, attention_lse(peak, sum));
+    if (p.splits == 1) {
+      store(StorePlan<T, VectorTiled<1, 8, 1, 8, 1>, 1>{}, attention_output<Tile>(p, block), values, {row, col}, 0);
+    } else if (col < p.part_pitch) {
+#pragma unroll
+      for (int i = 0; i < 8; i += 4) {
+        uint32_t words[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) words[j] = std::bit_cast<uint32_t>(values[i + j]);
+        ptx::store_global(detail::part_row(p, block, index) + col + i, words);
+      }
+    }
   }
 }
 
@@ -128,7 +183,7 @@ template <class T> __global__ void __launch_bounds__(64) attention_combine_kerne
   const AttentionSequence q = attention_sequence(p.q_offsets, batch, p.q_length);
   if (query >= q.length) return;
   const int64_t row = (p.q_offsets == nullptr ? batch : 0) * p.lse_batch + head * p.lse_head + q.first + query;
-  const float* lse = p.parts + p.splits * p.lse_rows * p.dim + row;
+  const float* lse = p.parts + p.splits * p.lse_rows * p.part_pitch + row;
   float peak = -INFINITY;
 #pragma unroll 4
   for (int s = 0; s < p.splits; ++s) peak = fmaxf(peak, lse[s * p.lse_rows]);
@@ -139,7 +194,7 @@ template <class T> __global__ void __launch_bounds__(64) attention_combine_kerne
   for (int s = 0; s < p.splits; ++s) {
     const float factor = expf(lse[s * p.lse_rows] - reference);
     sum += factor;
-    const float* from = p.parts + (s * p.lse_rows + row) * p.dim;
+    const float* from = p.parts + (s * p.lse_rows + row) * p.part_pitch;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       const int col = static_cast<int>(threadIdx.x) + i * static_cast<int>(blockDim.x);

@@ -9,6 +9,8 @@
 // with the hardware.
 #pragma once
 #include <cstddef>
+#include <type_traits>
+#include <utility>
 
 namespace grout {
 
@@ -299,11 +301,17 @@ template <class O, int Axis, bool Lanes> struct ReducedOwnership {
     s.value[Axis] = Lanes ? 1 : 1 << plan.lane_bits;
     return s;
   }();
+  // Chains of selects between constants, not an array: indexed at run time, that would lie in memory.
   static constexpr auto at(int thread, int slot) {
-    constexpr ReductionPlan<O::slots> kPlan = plan;  // a local one: device code may index it
-    auto c = O::at(thread, kPlan.slot[kPlan.first[slot]]);
-    c.value[Axis] = 0;
-    for (int b = 0; !Lanes && b < kPlan.lane_bits; ++b) c.value[Axis] |= (thread / kPlan.lane_bit[b] & 1) << b;
+    const int first = [&]<int... I>(std::integer_sequence<int, I...>) {
+      int found = 0;
+      ((found = slot == I ? std::integral_constant<int, plan.slot[plan.first[I]]>::value : found), ...);
+      return found;
+    }(std::make_integer_sequence<int, slots>{});
+    auto c = O::at(thread, first);
+    c.value[Axis] = [&]<int... B>(std::integer_sequence<int, B...>) {
+      return (0 | ... | ((thread & std::integral_constant<int, plan.lane_bit[B]>::value) != 0 ? 1 << B : 0));
+    }(std::make_integer_sequence<int, Lanes ? 0 : plan.lane_bits>{});
     return c;
   }
 };

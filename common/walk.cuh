@@ -8,6 +8,7 @@ namespace grout {
 enum class Edge {
   inside,        // the tile lies inside
   sides_unused,  // across the walk it may not, and nobody uses what lies outside: any values from inside the source's rows
+  along_zeros,   // vectors may stick out of the source along themselves, and are filled with zeros; they run across the walk
   zeros,         // zeros outside, everywhere
 };
 
@@ -67,6 +68,18 @@ template <class Plan, int WalkAxis> class TileWalk {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride))
         ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
+    } else if constexpr (EdgeT == Edge::along_zeros) {
+      static_assert(kAxis != WalkAxis, "TileWalk: Edge::along_zeros is for vectors across the walk");
+      const int along = valid_along(source);
+      if (along == V) {
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn, from = ptx::opaque(from + stride))
+          ptx::cp_async<16>(to + turn * kStep * sizeof(T), from GROUT_HERE);
+      } else {
+#pragma unroll 1
+        for (int turn = 0; turn < kTurns; ++turn)
+          ptx::cp_async<16>(to + turn * kStep * sizeof(T), from + turn * stride, static_cast<uint32_t>(along * sizeof(T)) GROUT_HERE);
+      }
     } else if constexpr (EdgeT == Edge::sides_unused) {
       const int across = ptx::opaque(valid_across(source));
 #pragma unroll
