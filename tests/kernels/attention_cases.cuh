@@ -167,7 +167,7 @@ inline std::vector<AttentionCase> attention_cases(int count, uint64_t seed, doub
       dim(static_cast<int>(kAttentionDims.size()), random), heads(static_cast<int>(std::size(kHeads)), random), batch(3, random),
       causal(2, random), type(2, random), scale(static_cast<int>(kScales.size()), random), splits(static_cast<int>(kSplits.size()), random),
       packed(8, random), lse(5, random), lse_offset(8, random), workspace(3, random), integers(3, random), spread(4, random),
-      style(3, random), schedule(10, random), processors(2, random), sequences(4, random), first_row(3, random);
+      style(3, random), whole(8, random), schedule(10, random), processors(2, random), sequences(4, random), first_row(3, random);
   struct PlaceDecks {
     Deck order, inner, outer, gap, offset, reversed, repeated, behind;
     explicit PlaceDecks(std::mt19937_64& r) : order(2, r), inner(8, r), outer(8, r), gap(9, r), offset(8, r), reversed(6, r), repeated(6, r), behind(3, r) {}
@@ -184,7 +184,11 @@ inline std::vector<AttentionCase> attention_cases(int count, uint64_t seed, doub
     x.lse = lse.deal() != 0, x.lse_offset = lse_offset.deal(), x.own_workspace = workspace.deal() == 0;
     x.integers = integers.deal() == 0, x.spread = std::exp2(static_cast<float>(2 * spread.deal() - 2));
     x.seed = seed * 1000 + static_cast<uint64_t>(i), x.schedule = schedule.deal(), x.processors = processors.deal() ? 4 : 1;
-    const bool is_packed = packed.deal() < 3, aligned = style.deal() == 0;
+    const bool whole_tiles = whole.deal() == 0, is_packed = packed.deal() < 3 && !whole_tiles, aligned = style.deal() == 0 || whole_tiles;
+    if (whole_tiles) {
+      const auto up = [](int64_t value, int64_t multiple) { return std::max<int64_t>(1, (value + multiple - 1) / multiple) * multiple; };
+      x.q_length = up(x.q_length, 128), x.kv_length = up(x.kv_length, 64), x.dim = x.dim > 128 ? 256 : up(x.dim, 64);
+    }
     const auto deal = [&](PlaceDecks& d, OperandPlace& place, bool written) {
       place = {d.order.deal() ? HeadOrder::bshd : HeadOrder::bhsd, {d.inner.deal(), d.outer.deal(), d.gap.deal()}, d.offset.deal(), false,
                false, 0};
