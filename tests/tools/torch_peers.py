@@ -4,7 +4,7 @@ torch.mm and scaled_dot_product_attention, in one process on the same buffers.
 
 Every output is poisoned with NaN and compared in full before anything is timed and after each round, copies bit for bit, products
 and attention within what fp32 accumulation and the rounding of weights may lose; a wrong one ends the run without a figure for its
-case. A peer that refuses a case is named in its record, with what it said. A round visits every policy once, forth and back in
+case. A peer that refuses a case, or is wrong from the first, is named in its record, with what was said. A round visits every policy once, forth and back in
 turn; a visit is nine batches of 40 ms, its figure their median; a policy's figure is the median of its rounds, a ratio the median
 of the rounds' ratios, with its range. Runs of less than 20 us are timed as CUDA graphs of 20.
 
@@ -547,19 +547,21 @@ class PackedFlash:
 
 
 def attention_peer(name, call, made, check_output):
-    """The policy of a peer; one that refuses says so."""
+    """The policy of a peer; one that refuses, or is wrong from the first, is recorded so."""
     def poison():
         if peer.latest is not None:
             peer.latest.fill_(math.nan)
 
     def check():
         return check_output(peer.output())
-    refused, peer = "", None
+    refused, peer = "", None  # what check() looks at
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             peer = made()
             peer.run()
+            wrong = check()
+            refused = f"its output is wrong: {wrong}" if wrong else ""
         except (RuntimeError, NotImplementedError, AttributeError, TypeError) as error:
             reasons = [str(text).strip().split("\n")[0].split(". ")[0].split(" (Triggered")[0] for text in (error, *(w.message for w in said))]
             refused = "; ".join(reason for reason in dict.fromkeys(reasons) if reason)

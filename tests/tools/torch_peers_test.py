@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 
 sys.path.insert(0, os.path.dirname(__file__))
 import torch_peers as peers
@@ -250,6 +251,33 @@ cases.check("a graph whose output is wrong", None if peers.failure_of(case) and 
 
 
 # --- Attention -------------------------------------------------------------------------------------------------------------------
+
+class NotedPeer:
+    """A peer of attention whose run gives 7, or raises."""
+
+    def __init__(self, error=None):
+        self.latest, self.error = None, error
+
+    def run(self):
+        if self.error:
+            warnings.warn("this backend needs a GPU. Its other needs. (Triggered internally at x.cpp:7.)")
+            raise self.error
+        self.latest = 7
+
+    def output(self):
+        return self.latest
+
+
+def refusal(made, wrong=""):
+    return peers.attention_peer("peer", "a call", made, lambda output: "" if output == 7 and not wrong else wrong).refused
+
+
+equal("a peer that runs and is right", refusal(NotedPeer), "")
+equal("a peer that refuses says why", refusal(lambda: NotedPeer(RuntimeError("No available kernel. Aborting execution.\nand more"))),
+      "No available kernel; this backend needs a GPU")
+equal("a peer that cannot be made", refusal(lambda: {}.missing), "'dict' object has no attribute 'missing'")
+equal("a peer that is wrong", refusal(NotedPeer, "3 of 4 elements are wrong"), "its output is wrong: 3 of 4 elements are wrong")
+
 
 named = [(suite, name) for suite, name, *_ in peers.named_cases(True)]
 equal("names of cases differ", len(set(named)), len(named))
