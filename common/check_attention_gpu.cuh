@@ -123,7 +123,7 @@ struct JudgeLse {
   const float* got;
   __host__ __device__ DeviceTotals operator()(int64_t i) const {
     const AttentionRow row = rows[i / heads];
-    const ElementError e = lse_element_error(ref.lse[i], ref.lse_slack[i], got[lse_index(heads, lse_rows, row.batch, row.row, i % heads)]);
+    const ElementError e = lse_element_error(ref.lse[i], ref.lse_slack[i], got[grout::lse_index(heads, lse_rows, row.batch, row.row, i % heads)]);
     return {!e.right, 0, 0, e.right ? INT64_MAX : i, e.error, e.ratio, e.bound};
   }
 };
@@ -137,7 +137,7 @@ static __global__ void restore_kernel(const AttentionRow* rows, int64_t count, i
       const int64_t place = o.index(row.batch, row.row, i % heads, d);
       now[place] = before[place];
     }
-    if (lse != nullptr) lse[lse_index(heads, o.rows, row.batch, row.row, i % heads)] = __int_as_float(-1);
+    if (lse != nullptr) lse[grout::lse_index(heads, o.rows, row.batch, row.row, i % heads)] = __int_as_float(-1);
   }
 }
 
