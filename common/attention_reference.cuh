@@ -1,7 +1,9 @@
-// Attention on the CPU in fp64, from its definition alone, and how far a kernel's result may be from it. For binaries and tests.
+// Attention on the CPU in fp64, from its definition alone, and how far a kernel's result may be from it. For binaries and
+// tests.
 //
 //   logit[j] = scale * sum over d of Q[i, d] * K[j, d] of the visible keys j
-//   O[i, d] = sum over j of exp(logit[j]) * V[j, d] / sum over j of exp(logit[j]),   LSE[i] = log(sum over j of exp(logit[j]))
+//   O[i, d] = sum over j of exp(logit[j]) * V[j, d] / sum over j of exp(logit[j])
+//   LSE[i] = log(sum over j of exp(logit[j]))
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -45,8 +47,8 @@ struct StoredHeads {
 enum class HeadOrder { bshd, bhsd };
 inline const char* name(HeadOrder order) { return order == HeadOrder::bshd ? "bshd" : "bhsd"; }
 
-// Elements behind every row of one head, behind every group of those (the heads of a row, the rows of a head), and behind every
-// sequence.
+// Elements behind every row of one head, behind every group of those (the heads of a row, the rows of a head), and behind
+// every sequence.
 struct HeadPads {
   int64_t inner = 0, outer = 0, batch = 0;
 };
@@ -68,9 +70,9 @@ inline StoredHeads reversed(StoredHeads s) {
 }
 
 inline std::string describe(const StoredHeads& s) {
-  return std::to_string(s.batch) + "x" + std::to_string(s.rows) + "x" + std::to_string(s.heads) + "x" + std::to_string(s.dim) +
-         " strides " + std::to_string(s.batch_stride) + "," + std::to_string(s.row_stride) + "," + std::to_string(s.head_stride) +
-         " offset " + std::to_string(s.offset);
+  return std::to_string(s.batch) + "x" + std::to_string(s.rows) + "x" + std::to_string(s.heads) + "x" +
+         std::to_string(s.dim) + " strides " + std::to_string(s.batch_stride) + "," + std::to_string(s.row_stride) + "," +
+         std::to_string(s.head_stride) + " offset " + std::to_string(s.offset);
 }
 
 // In host memory, bf16 or f16: everything holds `padding` until it is set.
@@ -108,10 +110,10 @@ struct AttentionProblem {
 
 inline std::string describe(const AttentionProblem& p) {
   char text[240];
-  std::snprintf(text, sizeof text, "%s batch=%lld heads=%lld kv_heads=%lld Sq=%lld Sk=%lld D=%lld scale=%.9g%s", element_name(p.type),
-                static_cast<long long>(p.batch), static_cast<long long>(p.heads), static_cast<long long>(p.kv_heads),
-                static_cast<long long>(p.q_length), static_cast<long long>(p.kv_length), static_cast<long long>(p.dim), p.scale,
-                p.causal ? " causal" : "");
+  std::snprintf(text, sizeof text, "%s batch=%lld heads=%lld kv_heads=%lld Sq=%lld Sk=%lld D=%lld scale=%.9g%s",
+                element_name(p.type), static_cast<long long>(p.batch), static_cast<long long>(p.heads),
+                static_cast<long long>(p.kv_heads), static_cast<long long>(p.q_length), static_cast<long long>(p.kv_length),
+                static_cast<long long>(p.dim), p.scale, p.causal ? " causal" : "");
   std::string all = text;
   if (!p.packed() || p.batch > 64) return all + (p.packed() ? " packed" : "");
   for (const auto* offsets : {&p.q_offsets, &p.kv_offsets}) {
@@ -165,15 +167,17 @@ inline std::vector<AttentionRow> attention_rows(const AttentionProblem& p) {
 // for some factor f of 2^-8 to 2^8 that depends on the row and the moment (the running maximum may lag behind):
 //   p[j] = f w[j] (1 + delta[j]) in fp32,   P[j] = p[j] rounded to the operands' type,
 //   l = sum of p in fp32,   O = (sum of P[j] V[j] in fp32) / l,   LSE = log(l / f) + M.
-// delta[j], attention_weight_error: exp of an error of the exponent. That is |scale| times the accumulation error of the dot product;
-// the roundings of scale * log2(e), of the product and of the difference to the maximum, 4 u |logit[j] - M|; the maximum's own
-// rounding where it is scaled, before and after it changes and between parts of the keys, 4 u |M|; ex2.approx, 2^-22, once for p and
-// once for each time that a block of at least 16 keys raises the maximum, and 4 times where parts are combined.
-// P[j], attention_weight_rounding: 2^-8 of w[j] in bf16 and 2^-11 in f16, but no less than half the smallest subnormal of f16, 2^-25,
-// over the least f: 2^-17; in bf16, and of all fp32, what is flushed below 2^-126.
-// delta moves weight between keys: O by sum of w[j] |delta[j]| |V[j] - O| / S, over 1 - sum of w[j] |delta[j]| / S. Rounding P does not
-// preserve the sum: w[j] -> |V[j]|. The sum over P V errs as a GEMM's does, and by 2 u for each rescaling; the sum of p, all positive,
-// by u for each addition in any order and for each rescaling; the division by 2^-21.
+// delta[j], attention_weight_error: exp of an error of the exponent. That is |scale| times the accumulation error of the dot
+// product; the roundings of scale * log2(e), of the product and of the difference to the maximum, 4 u |logit[j] - M|; the
+// maximum's own rounding where it is scaled, before and after it changes and between parts of the keys, 4 u |M|; ex2.approx,
+// 2^-22, once for p and once for each time that a block of at least 16 keys raises the maximum, and 4 times where parts are
+// combined.
+// P[j], attention_weight_rounding: 2^-8 of w[j] in bf16 and 2^-11 in f16, but in f16 half the smallest subnormal, 2^-25, over
+// the least f, 2^-17, where that is more; in bf16 and fp32 what is flushed below 2^-126 over the least f.
+// delta moves weight between keys: O by sum of w[j] |delta[j]| |V[j] - O| / S, over 1 - sum of w[j] |delta[j]| / S. Rounding
+// P is no such move, since l sums p: it adds the sum of rounding[j] |V[j]| / S. The sum over P V errs as a GEMM's does, and by
+// 2 u for each rescaling; the sum of p, all positive, by u for each addition in any order and for each rescaling; the division
+// by 2^-21.
 
 GROUT_HD double attention_weight_error(double scale, double accumulation, double below_most, double most, int64_t keys) {
   const double roundings = static_cast<double>((keys + 15) / 16 + 5) * 0x1p-22;
@@ -184,8 +188,8 @@ GROUT_HD double attention_weight_rounding(ElementType type, double weight) {
   return fmax(weight * (half ? 0x1p-11 : 0x1p-8), fmin(weight, half ? 0x1p-17 : 0x1p-118));
 }
 
-// Sums over the visible keys, over S: of w[j] |delta[j]|; of it times |V[j] - O|; of the rounding, (1 + delta[j]) |V[j]| times;
-// of w[j] |V[j]|.
+// Sums over the visible keys, over S: of w[j] |delta[j]|; of it times |V[j] - O|; of the rounding, (1 + delta[j]) |V[j]|
+// times; of w[j] |V[j]|.
 struct AttentionErrors {
   double weight = 0, moved = 0, rounded = 0, magnitude = 0;
 };
@@ -197,10 +201,12 @@ GROUT_HD double attention_output_slack(int64_t keys, double value, const Attenti
   const double sum = accumulation_error(keys, summands) + blocks * 0x1p-23 * summands + n * 0x1p-116;
   return weights + sum + (fabs(value) + weights + sum) * ((n + blocks) * 0x1p-24 + 0x1p-21);
 }
-// LSE: the weights' error; the sum's; lg2.approx, 2^-22 of log2; the roundings of log2(e) * l and of its sum with M, of parts twice.
+// LSE: the weights' error; the sum's; lg2.approx, 2^-22 of log2; the roundings of log2(e) * l and of its sum with M, of
+// parts twice.
 GROUT_HD double attention_lse_slack(int64_t keys, double weight_error, double most, double lse) {
   if (!(weight_error < 1)) return INFINITY;
-  return -log1p(-weight_error) + static_cast<double>(keys + (keys + 15) / 16) * 0x1p-24 + 0x1p-21 + (fabs(most) + fabs(lse)) * 0x1p-22;
+  return -log1p(-weight_error) + static_cast<double>(keys + (keys + 15) / 16) * 0x1p-24 + 0x1p-21 +
+         (fabs(most) + fabs(lse)) * 0x1p-22;
 }
 
 // ---- the CPU reference ----
@@ -226,8 +232,8 @@ inline bool all_integers(const double* row, int64_t dim) {
 }
 
 // One row of one head against its keys: O and its slack, LSE and its slack. Dot products of integers are exact up to 2^24.
-inline void reference_row(const AttentionProblem& p, const double* q, const double* k, const double* v, int64_t visible, double* value,
-                          double* slack, double& lse, double& lse_slack) {
+inline void reference_row(const AttentionProblem& p, const double* q, const double* k, const double* v, int64_t visible,
+                          double* value, double* slack, double& lse, double& lse_slack) {
   const int64_t dim = p.dim;
   std::fill_n(value, dim, 0.0), std::fill_n(slack, dim, 0.0);
   lse = -INFINITY, lse_slack = 0;
@@ -269,7 +275,8 @@ inline void reference_row(const AttentionProblem& p, const double* q, const doub
   }
   for (int64_t d = 0; d < dim; ++d) {
     const AttentionErrors& e = errors[static_cast<size_t>(d)];
-    slack[d] = attention_output_slack(visible, value[d], {weight_error / total, e.moved / total, e.rounded / total, e.magnitude / total});
+    slack[d] = attention_output_slack(visible, value[d],
+                                      {weight_error / total, e.moved / total, e.rounded / total, e.magnitude / total});
   }
 }
 
@@ -310,43 +317,47 @@ void each_attention_row(const AttentionProblem& p, const HostHeads& q, const Hos
 }
 }  // namespace detail
 
-inline AttentionReference reference_attention(const AttentionProblem& p, const HostHeads& q, const HostHeads& k, const HostHeads& v) {
+inline AttentionReference reference_attention(const AttentionProblem& p, const HostHeads& q, const HostHeads& k,
+                                              const HostHeads& v) {
   AttentionReference ref{p.heads, p.dim, attention_rows(p), {}, {}, {}, {}};
   ref.lse.resize(ref.rows.size() * static_cast<size_t>(p.heads)), ref.lse_slack.resize(ref.lse.size());
   ref.value.resize(ref.lse.size() * static_cast<size_t>(p.dim)), ref.slack.resize(ref.value.size());
-  detail::each_attention_row(p, q, k, v, ref.rows, [&](const double* query, const double* keys, const double* values, size_t r, int64_t h) {
-    const size_t i = r * static_cast<size_t>(p.heads) + static_cast<size_t>(h), element = i * static_cast<size_t>(p.dim);
-    detail::reference_row(p, query, keys, values, ref.rows[r].visible, &ref.value[element], &ref.slack[element], ref.lse[i],
-                          ref.lse_slack[i]);
-  });
+  detail::each_attention_row(
+      p, q, k, v, ref.rows, [&](const double* query, const double* keys, const double* values, size_t r, int64_t h) {
+        const size_t i = r * static_cast<size_t>(p.heads) + static_cast<size_t>(h), element = i * static_cast<size_t>(p.dim);
+        detail::reference_row(p, query, keys, values, ref.rows[r].visible, &ref.value[element], &ref.slack[element],
+                              ref.lse[i], ref.lse_slack[i]);
+      });
   return ref;
 }
 
-// The largest error against `ref` of attention in three steps of the operands' precision: logits in fp32, their softmax rounded to
-// the type, its product with V accumulated in fp32 and rounded.
+// The largest error against `ref` of attention in three steps of the operands' precision: logits in fp32, their softmax
+// rounded to the type, its product with V accumulated in fp32 and rounded.
 inline double unfused_error(const AttentionProblem& p, const HostHeads& q, const HostHeads& k, const HostHeads& v,
                             const AttentionReference& ref) {
   std::vector<double> largest(ref.rows.size() * static_cast<size_t>(p.heads));
-  detail::each_attention_row(p, q, k, v, ref.rows, [&](const double* query, const double* keys, const double* values, size_t r, int64_t h) {
-    const int64_t visible = ref.rows[r].visible, dim = p.dim;
-    const size_t i = r * static_cast<size_t>(p.heads) + static_cast<size_t>(h);
-    std::vector<float> weight(static_cast<size_t>(visible));
-    float most = -INFINITY, total = 0;
-    for (int64_t j = 0; j < visible; ++j) {
-      float sum = 0;
-      for (int64_t d = 0; d < dim; ++d) sum += static_cast<float>(query[d] * keys[j * dim + d]);
-      weight[static_cast<size_t>(j)] = sum * p.scale;
-      most = std::max(most, sum * p.scale);
-    }
-    for (float& w : weight) w = std::exp(w - most), total += w;
-    for (int64_t d = 0; d < dim && visible > 0; ++d) {
-      float sum = 0;
-      for (int64_t j = 0; j < visible; ++j)
-        sum += static_cast<float>(round_to(p.type, weight[static_cast<size_t>(j)] / total) * values[j * dim + d]);
-      const double error = std::fabs(round_to(p.type, sum) - ref.value[i * static_cast<size_t>(dim) + static_cast<size_t>(d)]);
-      largest[i] = std::max(largest[i], error);
-    }
-  });
+  detail::each_attention_row(
+      p, q, k, v, ref.rows, [&](const double* query, const double* keys, const double* values, size_t r, int64_t h) {
+        const int64_t visible = ref.rows[r].visible, dim = p.dim;
+        const size_t i = r * static_cast<size_t>(p.heads) + static_cast<size_t>(h);
+        std::vector<float> weight(static_cast<size_t>(visible));
+        float most = -INFINITY, total = 0;
+        for (int64_t j = 0; j < visible; ++j) {
+          float sum = 0;
+          for (int64_t d = 0; d < dim; ++d) sum += static_cast<float>(query[d] * keys[j * dim + d]);
+          weight[static_cast<size_t>(j)] = sum * p.scale;
+          most = std::max(most, sum * p.scale);
+        }
+        for (float& w : weight) w = std::exp(w - most), total += w;
+        for (int64_t d = 0; d < dim && visible > 0; ++d) {
+          float sum = 0;
+          for (int64_t j = 0; j < visible; ++j)
+            sum += static_cast<float>(round_to(p.type, weight[static_cast<size_t>(j)] / total) * values[j * dim + d]);
+          const double error =
+              std::fabs(round_to(p.type, sum) - ref.value[i * static_cast<size_t>(dim) + static_cast<size_t>(d)]);
+          largest[i] = std::max(largest[i], error);
+        }
+      });
   return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
 }
 

@@ -1,7 +1,8 @@
-// One attention problem for programs and tests on both devices: operands in host and device memory, and the verdict on a result.
+// One attention problem for programs and tests on both devices: operands in host and device memory, and the verdict on a
+// result.
 //
-// NaN lies around every logical element of Q, K and V and in guard bands, O and LSE start as NaN; every byte of them outside the
-// logical result must be untouched. The reference and the bounds: common/attention_reference.cuh.
+// NaN lies around every logical element of Q, K and V and in guard bands, O and LSE start as NaN; every byte of them outside
+// the logical result must be untouched. The reference and the bounds: common/attention_reference.cuh.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -33,11 +34,11 @@ GROUT_HD int64_t lse_index(int64_t heads, int64_t rows, int64_t batch, int64_t r
   return (batch * heads + head) * rows + row;
 }
 
-// `got` and `got_lse` are what was downloaded, `before` the same memory before the launch; LSE empty: not wanted. exact: O must be the
-// reference rounded once. `context` prints every argument.
+// `got` and `got_lse` are what was downloaded, `before` the same memory before the launch; LSE empty: not wanted. exact: O
+// must be the reference rounded once. `context` prints every argument.
 inline AttentionComparison compare_attention(const AttentionReference& ref, const HostHeads& got, const HostHeads& before,
-                                             const std::vector<float>& got_lse, const std::vector<float>& before_lse, bool exact,
-                                             const std::string& context) {
+                                             const std::vector<float>& got_lse, const std::vector<float>& before_lse,
+                                             bool exact, const std::string& context) {
   constexpr int kShown = 8;
   AttentionComparison result;
   char text[256];
@@ -56,7 +57,8 @@ inline AttentionComparison compare_attention(const AttentionReference& ref, cons
         if (std::isnan(e.error) || e.error > result.max_error) result.max_error = e.error;
         if (e.ratio > result.max_ratio || result.elements == 0) result.max_ratio = e.ratio, result.bound = e.bound;
         if (e.right || ++result.wrong > kShown) continue;
-        std::snprintf(text, sizeof text, "\n  O[batch %lld, row %lld, head %lld, %lld] got %.9g, expected %.9g, accepted %.9g to %.9g",
+        std::snprintf(text, sizeof text,
+                      "\n  O[batch %lld, row %lld, head %lld, %lld] got %.9g, expected %.9g, accepted %.9g to %.9g",
                       static_cast<long long>(row.batch), static_cast<long long>(row.row), static_cast<long long>(h),
                       static_cast<long long>(d), got.get(row.batch, row.row, h, d), value, round_to(type, value - slack),
                       round_to(type, value + slack));
@@ -69,9 +71,10 @@ inline AttentionComparison compare_attention(const AttentionReference& ref, cons
       if (std::isnan(e.error) || e.error > result.lse_error) result.lse_error = e.error;
       result.lse_ratio = std::max(result.lse_ratio, e.ratio);
       if (e.right || ++result.wrong > kShown) continue;
-      std::snprintf(text, sizeof text, "\n  LSE[batch %lld, head %lld, row %lld] got %.9g, expected %.9g, accepted off by %.3g",
-                    static_cast<long long>(row.batch), static_cast<long long>(h), static_cast<long long>(row.row), got_lse[place],
-                    ref.lse[i], ref.lse_slack[i]);
+      std::snprintf(text, sizeof text,
+                    "\n  LSE[batch %lld, head %lld, row %lld] got %.9g, expected %.9g, accepted off by %.3g",
+                    static_cast<long long>(row.batch), static_cast<long long>(h), static_cast<long long>(row.row),
+                    got_lse[place], ref.lse[i], ref.lse_slack[i]);
       result.message += text;
     }
   for (size_t i = 0; i < got.memory.size(); ++i) {
@@ -81,13 +84,14 @@ inline AttentionComparison compare_attention(const AttentionReference& ref, cons
     result.message += text;
   }
   for (size_t i = 0; i < got_lse.size(); ++i) {
-    if (logical_lse[i] || std::memcmp(&got_lse[i], &before_lse[i], sizeof(float)) == 0 || ++result.touched > kShown) continue;
+    if (logical_lse[i] || std::memcmp(&got_lse[i], &before_lse[i], sizeof(float)) == 0 || ++result.touched > kShown)
+      continue;
     std::snprintf(text, sizeof text, "\n  LSE: element %zu, of no row, became %.9g", i, got_lse[i]);
     result.message += text;
   }
   if (!result.message.empty())
-    result.message = context + ": " + std::to_string(result.wrong) + " of " + std::to_string(result.elements) + " elements wrong, " +
-                     std::to_string(result.touched) + " others changed" + result.message;
+    result.message = context + ": " + std::to_string(result.wrong) + " of " + std::to_string(result.elements) +
+                     " elements wrong, " + std::to_string(result.touched) + " others changed" + result.message;
   return result;
 }
 
@@ -106,10 +110,12 @@ struct AttentionFixture {
   std::vector<float> lse;  // likewise; empty: not wanted
   DeviceBuffer device_q, device_k, device_v, device_o, device_lse, device_q_offsets, device_kv_offsets;
 
-  // Packed: the operands are one batch, rows of all sequences. K and V may have more rows than sequences use: those, and all else that
-  // belongs to no sequence, hold `padding`. Guard 0 leaves out-of-bounds accesses to AddressSanitizer. lse_offset in elements.
-  AttentionFixture(const AttentionProblem& p, const StoredHeads& q_, const StoredHeads& k_, const StoredHeads& v_, const StoredHeads& o_,
-                   const AttentionFill& f, bool lse_wanted = true, int64_t lse_offset = 0, size_t guard = 256, uint16_t padding = 0xffff)
+  // Packed: the operands are one batch, rows of all sequences. K and V may have more rows than sequences use: those, and all
+  // else that belongs to no sequence, hold `padding`. Guard 0 leaves out-of-bounds accesses to AddressSanitizer. lse_offset
+  // in elements.
+  AttentionFixture(const AttentionProblem& p, const StoredHeads& q_, const StoredHeads& k_, const StoredHeads& v_,
+                   const StoredHeads& o_, const AttentionFill& f, bool lse_wanted = true, int64_t lse_offset = 0,
+                   size_t guard = 256, uint16_t padding = 0xffff)
       : problem(p),
         fill(f),
         wants_lse(lse_wanted),
@@ -179,11 +185,13 @@ struct AttentionFixture {
     char text[120];
     std::snprintf(text, sizeof text, "%s seed %llu spread %g%s", fill.integers ? "integers" : "random",
                   static_cast<unsigned long long>(fill.seed), fill.spread, wants_lse ? "" : ", no LSE");
-    return grout::describe(problem) + ", " + text + ", Q " + grout::describe(q.layout) + ", K " + grout::describe(k.layout) + ", V " +
-           grout::describe(v.layout) + ", O " + grout::describe(o.layout);
+    return grout::describe(problem) + ", " + text + ", Q " + grout::describe(q.layout) + ", K " + grout::describe(k.layout) +
+           ", V " + grout::describe(v.layout) + ", O " + grout::describe(o.layout);
   }
   // Waits for the device, then compares all of O and LSE, what lies around them, and the unchanged operands.
-  AttentionComparison verify(const std::string& context, bool exact = false) const { return verify(reference(), context, exact); }
+  AttentionComparison verify(const std::string& context, bool exact = false) const {
+    return verify(reference(), context, exact);
+  }
   AttentionComparison verify(const AttentionReference& ref, const std::string& context, bool exact = false) const {
     const std::string all = context + ": " + describe();
     AttentionComparison result = compare_attention(ref, output(), o, lse_output(), lse, exact, all);
@@ -192,10 +200,12 @@ struct AttentionFixture {
   }
   // The guards and the operands only.
   void check_memory(Comparison& result, const std::string& context) const {
-    for (const auto& [name, buffer] : {std::pair{"Q", &device_q}, std::pair{"K", &device_k}, std::pair{"V", &device_v},
-                                       std::pair{"O", &device_o}, std::pair{"LSE", &device_lse}, std::pair{"q offsets", &device_q_offsets},
-                                       std::pair{"kv offsets", &device_kv_offsets}})
-      if (const Status guards = buffer->check_guards(context + ": " + name); !guards) result.message += "\n" + guards.message;
+    for (const auto& [name, buffer] :
+         {std::pair{"Q", &device_q}, std::pair{"K", &device_k}, std::pair{"V", &device_v}, std::pair{"O", &device_o},
+          std::pair{"LSE", &device_lse}, std::pair{"q offsets", &device_q_offsets},
+          std::pair{"kv offsets", &device_kv_offsets}})
+      if (const Status guards = buffer->check_guards(context + ": " + name); !guards)
+        result.message += "\n" + guards.message;
     for (const auto& [name, buffer, host] :
          {std::tuple{"Q", &device_q, &q}, std::tuple{"K", &device_k, &k}, std::tuple{"V", &device_v, &v}}) {
       std::vector<uint16_t> now(host->memory.size());
@@ -231,7 +241,8 @@ struct AttentionFixture {
           for (int64_t h = 0; h < s.heads; ++h) {
             const int64_t element = ((batch * s.rows + row) * s.heads + h) * s.dim;
             for (int64_t d = 0; d < s.dim; ++d)
-              into.set(batch, row, h, d, which == 3 ? NAN : fill_value(f, element + d) * (which == 0 && !fill.integers ? fill.spread : 1));
+              into.set(batch, row, h, d,
+                       which == 3 ? NAN : fill_value(f, element + d) * (which == 0 && !fill.integers ? fill.spread : 1));
           }
     };
     const bool small = rows * s.heads * s.dim < 1'000'000;
@@ -242,12 +253,16 @@ struct AttentionFixture {
   }
 };
 
-// The result's largest error is at most twice that of attention in three steps, and a unit in the last place of the largest output.
-inline Status compare_with_unfused(double error, double unfused, ElementType type, double largest, const std::string& context) {
-  const double unit = std::exp2(std::floor(std::log2(std::max(largest, 0x1p-14)))) * (type == ElementType::f16 ? 0x1p-10 : 0x1p-7);
+// The result's largest error is at most twice that of attention in three steps, and a unit in the last place of the largest
+// output.
+inline Status compare_with_unfused(double error, double unfused, ElementType type, double largest,
+                                   const std::string& context) {
+  const double unit =
+      std::exp2(std::floor(std::log2(std::max(largest, 0x1p-14)))) * (type == ElementType::f16 ? 0x1p-10 : 0x1p-7);
   if (error <= 2 * unfused + unit) return {};
   char text[160];
-  std::snprintf(text, sizeof text, ": the largest error is %.3g; unfused attention in this precision has %.3g, outputs up to %.3g", error,
+  std::snprintf(text, sizeof text,
+                ": the largest error is %.3g; unfused attention in this precision has %.3g, outputs up to %.3g", error,
                 unfused, largest);
   return {Code::wrong_result, context + text};
 }

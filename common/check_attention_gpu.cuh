@@ -1,8 +1,8 @@
-// Attention's fp64 reference and its comparison on the GPU, for sizes at which the CPU is too slow; and attention in three steps with
-// cuBLAS, whose error a fused kernel's is measured against.
+// Attention's fp64 reference and its comparison on the GPU, for sizes at which the CPU is too slow; and attention in three
+// steps with cuBLAS, whose error a fused kernel's is measured against.
 //
-// Included by GPU code only. Its programs link cuBLAS. The reference here is itself sampled against the CPU's. Failures to run
-// anything throw std::runtime_error; a cuBLAS call that cannot be made is a Status.
+// Included by GPU code only. Its programs link cuBLAS. The reference here is itself sampled against the CPU's. Failures to
+// run anything throw std::runtime_error; a cuBLAS call that cannot be made is a Status.
 #pragma once
 #include <string>
 #include <utility>
@@ -33,7 +33,8 @@ struct ReferenceShared {
   double query[256], partial[kReferenceThreads];
 };
 // Of all threads' values, for every thread: their maximum or sum. The whole block calls it.
-template <bool Largest> __device__ double block_reduce(ReferenceShared& shared, double mine) {
+template <bool Largest>
+__device__ double block_reduce(ReferenceShared& shared, double mine) {
   __syncthreads();
   shared.partial[threadIdx.x] = mine;
   __syncthreads();
@@ -43,7 +44,8 @@ template <bool Largest> __device__ double block_reduce(ReferenceShared& shared, 
 }
 
 // A block a row and head, in turns. scratch: 2 * most_keys doubles a block.
-static __global__ void attention_reference_kernel(DeviceAttention a, DeviceReference out, double* scratch, int64_t most_keys) {
+static __global__ void attention_reference_kernel(DeviceAttention a, DeviceReference out, double* scratch,
+                                                  int64_t most_keys) {
   ReferenceShared& shared = dynamic_shared<ReferenceShared>();
   double *weight = scratch + blockIdx.x * 2 * most_keys, *error = weight + most_keys;
   for (int64_t item = blockIdx.x; item < a.count * a.heads; item += gridDim.x) {
@@ -58,7 +60,8 @@ static __global__ void attention_reference_kernel(DeviceAttention a, DeviceRefer
       double sum = 0, magnitude = 0;
       bool whole = true;
       for (int64_t d = 0; d < a.dim; ++d) {
-        const double key = load_element(a.k.type, a.k_data, a.k.index(row.batch, row.kv_first + j, g, d)), query = shared.query[d];
+        const double key = load_element(a.k.type, a.k_data, a.k.index(row.batch, row.kv_first + j, g, d)),
+                     query = shared.query[d];
         sum += query * key, magnitude += fabs(query * key);
         whole = whole && key == rint(key) && query == rint(query);
       }
@@ -88,7 +91,8 @@ static __global__ void attention_reference_kernel(DeviceAttention a, DeviceRefer
           e.rounded += attention_weight_rounding(a.v.type, weight[j]) * (1 + error[j]) * fabs(x);
           e.magnitude += weight[j] * fabs(x);
         }
-        slack = attention_output_slack(row.visible, value, {weight_error, e.moved / total, e.rounded / total, e.magnitude / total});
+        slack = attention_output_slack(row.visible, value,
+                                       {weight_error, e.moved / total, e.rounded / total, e.magnitude / total});
       }
       out.value[item * a.dim + d] = value;
       out.slack[item * a.dim + d] = slack;
@@ -123,7 +127,8 @@ struct JudgeLse {
   const float* got;
   __host__ __device__ DeviceTotals operator()(int64_t i) const {
     const AttentionRow row = rows[i / heads];
-    const ElementError e = lse_element_error(ref.lse[i], ref.lse_slack[i], got[grout::lse_index(heads, lse_rows, row.batch, row.row, i % heads)]);
+    const ElementError e =
+        lse_element_error(ref.lse[i], ref.lse_slack[i], got[grout::lse_index(heads, lse_rows, row.batch, row.row, i % heads)]);
     return {!e.right, 0, 0, e.right ? INT64_MAX : i, e.error, e.ratio, e.bound};
   }
 };
@@ -141,8 +146,10 @@ static __global__ void restore_kernel(const AttentionRow* rows, int64_t count, i
   }
 }
 
-// One block a row of logits [heads][queries][keys]: their softmax over the first keys that the row sees, rounded; 0 behind them.
-static __global__ void softmax_kernel(const float* logits, void* weights, ElementType type, int64_t queries, int64_t keys, bool causal) {
+// One block a row of logits [heads][queries][keys]: their softmax over the first keys that the row sees, rounded; 0 behind
+// them.
+static __global__ void softmax_kernel(const float* logits, void* weights, ElementType type, int64_t queries, int64_t keys,
+                                      bool causal) {
   ReferenceShared& shared = dynamic_shared<ReferenceShared>();
   const int64_t row = blockIdx.x, i = row % queries;
   const int64_t visible = !causal ? keys : std::clamp<int64_t>(i + 1 + keys - queries, 0, keys);
@@ -163,21 +170,38 @@ class AttentionJudge {
  public:
   // 32 rows and heads are sampled against the CPU.
   AttentionJudge(const AttentionFixture& f, std::string context)
-      : context_(std::move(context) + ": " + f.describe()), heads_(f.problem.heads), dim_(f.problem.dim), rows_(attention_rows(f.problem)),
-        device_rows_(rows_.size() * sizeof(AttentionRow)), value_(items() * static_cast<size_t>(dim_) * sizeof(double)),
-        slack_(value_.size()), lse_(items() * sizeof(double)), lse_slack_(lse_.size()) {
+      : context_(std::move(context) + ": " + f.describe()),
+        heads_(f.problem.heads),
+        dim_(f.problem.dim),
+        rows_(attention_rows(f.problem)),
+        device_rows_(rows_.size() * sizeof(AttentionRow)),
+        value_(items() * static_cast<size_t>(dim_) * sizeof(double)),
+        slack_(value_.size()),
+        lse_(items() * sizeof(double)),
+        lse_slack_(lse_.size()) {
     if (rows_.empty()) return;
     device_rows_.upload(rows_.data());
     int64_t most_keys = 1;
     for (const AttentionRow& row : rows_) most_keys = std::max(most_keys, row.visible);
     const int64_t per_block = 2 * most_keys * static_cast<int64_t>(sizeof(double));
-    const int64_t blocks = std::clamp<int64_t>((int64_t{1} << 31) / per_block, 1, std::min<int64_t>(4096, static_cast<int64_t>(items())));
+    const int64_t blocks =
+        std::clamp<int64_t>((int64_t{1} << 31) / per_block, 1, std::min<int64_t>(4096, static_cast<int64_t>(items())));
     const DeviceBuffer scratch(static_cast<size_t>(blocks * per_block));
-    const detail::DeviceAttention a = {heads_, heads_ / f.problem.kv_heads, dim_, static_cast<int64_t>(rows_.size()), f.problem.scale,
-                                       f.q.layout, f.k.layout, f.v.layout, f.base(f.device_q, f.q), f.base(f.device_k, f.k),
-                                       f.base(f.device_v, f.v), device_rows_.as<AttentionRow>()};
-    const Status launched = launch(detail::attention_reference_kernel, dim3(static_cast<unsigned>(blocks)), dim3(detail::kReferenceThreads),
-                                   sizeof(detail::ReferenceShared), nullptr, a, reference(), scratch.as<double>(), most_keys);
+    const detail::DeviceAttention a = {heads_,
+                                       heads_ / f.problem.kv_heads,
+                                       dim_,
+                                       static_cast<int64_t>(rows_.size()),
+                                       f.problem.scale,
+                                       f.q.layout,
+                                       f.k.layout,
+                                       f.v.layout,
+                                       f.base(f.device_q, f.q),
+                                       f.base(f.device_k, f.k),
+                                       f.base(f.device_v, f.v),
+                                       device_rows_.as<AttentionRow>()};
+    const Status launched =
+        launch(detail::attention_reference_kernel, dim3(static_cast<unsigned>(blocks)), dim3(detail::kReferenceThreads),
+               sizeof(detail::ReferenceShared), nullptr, a, reference(), scratch.as<double>(), most_keys);
     if (!launched) throw std::runtime_error(context_ + ": the fp64 reference: " + launched.message);
     require_success(cudaDeviceSynchronize(), "the fp64 reference");
     sample(f);
@@ -188,12 +212,15 @@ class AttentionJudge {
     AttentionComparison result;
     result.elements = static_cast<int64_t>(items()) * dim_;
     if (rows_.empty()) return result;
-    const DeviceTotals of_o = reduce(result.elements, detail::JudgeOutput{reference(), device_rows_.as<AttentionRow>(), heads_, layout, o, exact});
-    result.wrong = of_o.wrong, result.max_error = of_o.max_error, result.max_ratio = of_o.max_ratio, result.bound = of_o.bound;
+    const DeviceTotals of_o =
+        reduce(result.elements, detail::JudgeOutput{reference(), device_rows_.as<AttentionRow>(), heads_, layout, o, exact});
+    result.wrong = of_o.wrong, result.max_error = of_o.max_error, result.max_ratio = of_o.max_ratio,
+    result.bound = of_o.bound;
     if (of_o.wrong) result.message = verdict("O", of_o, of_o.first_wrong / dim_, result.elements);
     if (lse == nullptr) return result;
-    const DeviceTotals of_lse = reduce(static_cast<int64_t>(items()),
-                                       detail::JudgeLse{reference(), device_rows_.as<AttentionRow>(), heads_, layout.rows, lse});
+    const DeviceTotals of_lse =
+        reduce(static_cast<int64_t>(items()),
+               detail::JudgeLse{reference(), device_rows_.as<AttentionRow>(), heads_, layout.rows, lse});
     result.wrong += of_lse.wrong, result.lse_error = of_lse.max_error, result.lse_ratio = of_lse.max_ratio;
     if (of_lse.wrong) result.message += verdict("LSE", of_lse, of_lse.first_wrong, static_cast<int64_t>(items()));
     return result;
@@ -207,9 +234,9 @@ class AttentionJudge {
     require_success(cudaMemcpy(lse.data(), f.device_lse.data(), lse.size(), cudaMemcpyDeviceToDevice), "cudaMemcpy");
     const int64_t items_here = static_cast<int64_t>(items()), low = f.o.layout.low();
     if (items_here > 0)
-      detail::restore_kernel<<<detail::blocks_for(items_here), 256>>>(device_rows_.as<AttentionRow>(), static_cast<int64_t>(rows_.size()), heads_,
-                                                                      f.o.layout, now.as<uint16_t>() - low, before.as<uint16_t>() - low,
-                                                                      f.wants_lse ? lse.as<float>() : nullptr);
+      detail::restore_kernel<<<detail::blocks_for(items_here), 256>>>(
+          device_rows_.as<AttentionRow>(), static_cast<int64_t>(rows_.size()), heads_, f.o.layout, now.as<uint16_t>() - low,
+          before.as<uint16_t>() - low, f.wants_lse ? lse.as<float>() : nullptr);
     require_success(cudaGetLastError(), "restore_kernel");
     std::vector<uint16_t> got(f.o.memory.size());
     std::vector<float> got_lse(f.lse.size());
@@ -235,14 +262,18 @@ class AttentionJudge {
 
  private:
   size_t items() const { return rows_.size() * static_cast<size_t>(heads_); }
-  detail::DeviceReference reference() const { return {value_.as<double>(), slack_.as<double>(), lse_.as<double>(), lse_slack_.as<double>()}; }
-  template <class F> DeviceTotals reduce(int64_t count, const F& f) const {
+  detail::DeviceReference reference() const {
+    return {value_.as<double>(), slack_.as<double>(), lse_.as<double>(), lse_slack_.as<double>()};
+  }
+  template <class F>
+  DeviceTotals reduce(int64_t count, const F& f) const {
     const DeviceBuffer output(sizeof(DeviceTotals));
     size_t bytes = 0;
     const auto run = [&](void* scratch) {
-      require_success(cub::DeviceReduce::TransformReduce(scratch, bytes, thrust::counting_iterator<int64_t>(0), output.as<DeviceTotals>(),
-                                                         count, detail::CombineTotals{}, f, DeviceTotals{}),
-                      "cub::DeviceReduce");
+      require_success(
+          cub::DeviceReduce::TransformReduce(scratch, bytes, thrust::counting_iterator<int64_t>(0),
+                                             output.as<DeviceTotals>(), count, detail::CombineTotals{}, f, DeviceTotals{}),
+          "cub::DeviceReduce");
     };
     run(nullptr);
     const DeviceBuffer scratch(bytes);
@@ -253,9 +284,9 @@ class AttentionJudge {
   }
   std::string verdict(const char* what, const DeviceTotals& totals, int64_t item, int64_t of) const {
     const AttentionRow& row = rows_[static_cast<size_t>(item / heads_)];
-    return context_ + ": " + std::to_string(totals.wrong) + " of " + std::to_string(of) + " elements of " + what + " wrong, the first in batch " +
-           std::to_string(row.batch) + ", row " + std::to_string(row.row) + ", head " + std::to_string(item % heads_) + "; largest error " +
-           std::to_string(totals.max_error) + "\n";
+    return context_ + ": " + std::to_string(totals.wrong) + " of " + std::to_string(of) + " elements of " + what +
+           " wrong, the first in batch " + std::to_string(row.batch) + ", row " + std::to_string(row.row) + ", head " +
+           std::to_string(item % heads_) + "; largest error " + std::to_string(totals.max_error) + "\n";
   }
   void sample(const AttentionFixture& f) const {
     constexpr size_t kSamples = 32;
@@ -269,7 +300,8 @@ class AttentionJudge {
       const std::vector<double> q = detail::widen(f.q, row.batch, row.row, row.visible > 0 ? 1 : 0, h),
                                 k = detail::widen(f.k, row.batch, row.kv_first, row.visible, g),
                                 v = detail::widen(f.v, row.batch, row.kv_first, row.visible, g);
-      detail::reference_row(f.problem, q.data(), k.data(), v.data(), row.visible, value.data(), slack.data(), lse, lse_slack);
+      detail::reference_row(f.problem, q.data(), k.data(), v.data(), row.visible, value.data(), slack.data(), lse,
+                            lse_slack);
       const auto fetch = [](double* to, const DeviceBuffer& from, size_t first, size_t n) {
         require_success(cudaMemcpy(to, from.as<double>() + first, n * sizeof(double), cudaMemcpyDeviceToHost), "download");
       };
@@ -277,10 +309,12 @@ class AttentionJudge {
       fetch(&got_lse[0], lse_, item, 1), fetch(&got_lse[1], lse_slack_, item, 1);
       const auto same = [](double x, double y, double tolerance) { return x == y || std::fabs(x - y) <= tolerance; };
       bool right = same(got_lse[0], lse, 1e-6 * lse_slack) && same(got_lse[1], lse_slack, 1e-6 * lse_slack);
-      for (size_t d = 0; d < dim; ++d) right = right && same(got[d], value[d], 1e-6 * slack[d]) && same(got_slack[d], slack[d], 1e-6 * slack[d]);
+      for (size_t d = 0; d < dim; ++d)
+        right = right && same(got[d], value[d], 1e-6 * slack[d]) && same(got_slack[d], slack[d], 1e-6 * slack[d]);
       if (!right)
-        throw std::runtime_error(context_ + ": the device's fp64 reference and the CPU's differ in batch " + std::to_string(row.batch) + ", row " +
-                                 std::to_string(row.row) + ", head " + std::to_string(h));
+        throw std::runtime_error(context_ + ": the device's fp64 reference and the CPU's differ in batch " +
+                                 std::to_string(row.batch) + ", row " + std::to_string(row.row) + ", head " +
+                                 std::to_string(h));
     }
   }
 
@@ -291,10 +325,13 @@ class AttentionJudge {
 };
 
 // AttentionFixture::verify for large sizes: the same verdict, with reference and comparison on the device.
-inline AttentionComparison verify_attention_on_gpu(const AttentionFixture& f, const AttentionJudge& judge, bool exact = false) {
-  AttentionComparison result = judge.judge(f.o.layout, f.base(f.device_o, f.o), f.wants_lse ? f.device_lse.as<float>() : nullptr, exact);
+inline AttentionComparison verify_attention_on_gpu(const AttentionFixture& f, const AttentionJudge& judge,
+                                                   bool exact = false) {
+  AttentionComparison result =
+      judge.judge(f.o.layout, f.base(f.device_o, f.o), f.wants_lse ? f.device_lse.as<float>() : nullptr, exact);
   result.touched = judge.touched(f);
-  if (result.touched) result.message += judge.context() + ": " + std::to_string(result.touched) + " elements of no row changed";
+  if (result.touched)
+    result.message += judge.context() + ": " + std::to_string(result.touched) + " elements of no row changed";
   f.check_memory(result, judge.context());
   return result;
 }
@@ -304,12 +341,13 @@ inline double unfused_attention_bytes(const AttentionProblem& p) {
   return 6.0 * static_cast<double>(p.heads / p.kv_heads) * static_cast<double>(p.q_length) * static_cast<double>(p.kv_length);
 }
 
-// Attention in three steps: logits in fp32 by cuBLAS, their softmax rounded to the type, its product with V by cuBLAS. Strides that
-// are no matrix's (of the wrong sign, or 0) are for cuBLAS to refuse.
+// Attention in three steps: logits in fp32 by cuBLAS, their softmax rounded to the type, its product with V by cuBLAS.
+// Strides that are no matrix's (of the wrong sign, or 0) are for cuBLAS to refuse.
 class UnfusedAttention {
  public:
   explicit UnfusedAttention(const AttentionProblem& p)
-      : logits_(static_cast<size_t>(p.heads / p.kv_heads * p.q_length * p.kv_length) * sizeof(float)), weights_(logits_.size() / 2) {}
+      : logits_(static_cast<size_t>(p.heads / p.kv_heads * p.q_length * p.kv_length) * sizeof(float)),
+        weights_(logits_.size() / 2) {}
 
   // O as f.o lies, at `o`. Not for packed sequences.
   Status run(const AttentionFixture& f, void* o, cudaStream_t stream) const {
@@ -320,8 +358,9 @@ class UnfusedAttention {
       return static_cast<const uint16_t*>(base) + h.layout.index(b, 0, head, 0);
     };
     const auto rows = [&](const HostHeads& h, int64_t count, bool transposed, bool keys) {
-      return StoredMatrix{p.type, transposed ? p.dim : count, transposed ? count : p.dim, transposed, h.layout.row_stride, 0, share,
-                          keys ? 0 : h.layout.head_stride};
+      return StoredMatrix{
+          p.type, transposed ? p.dim : count,     transposed ? count : p.dim, transposed, h.layout.row_stride, 0,
+          share,  keys ? 0 : h.layout.head_stride};
     };
     const StoredMatrix logits = stored(ElementType::f32, p.q_length, p.kv_length, false, -1, 0, share);
     const StoredMatrix weights = stored(p.type, p.q_length, p.kv_length, false, -1, 0, share);
@@ -329,17 +368,18 @@ class UnfusedAttention {
       for (int64_t g = 0; g < p.kv_heads; ++g) {
         uint16_t* out = static_cast<uint16_t*>(o) + f.o.layout.index(b, 0, g * share, 0);
         if (Status s = cublas_gemm(rows(f.q, p.q_length, false, false), at_head(f.q, f.base(f.device_q, f.q), b, g * share),
-                                   rows(f.k, p.kv_length, true, true), at_head(f.k, f.base(f.device_k, f.k), b, g), logits, logits_.data(),
-                                   p.scale, 0, stream);
+                                   rows(f.k, p.kv_length, true, true), at_head(f.k, f.base(f.device_k, f.k), b, g), logits,
+                                   logits_.data(), p.scale, 0, stream);
             !s)
           return s;
-        if (Status s = launch(detail::softmax_kernel, dim3(static_cast<unsigned>(share * p.q_length)), dim3(detail::kReferenceThreads),
-                              sizeof(detail::ReferenceShared), stream, logits_.as<float>(), weights_.data(), p.type, p.q_length, p.kv_length,
-                              p.causal);
+        if (Status s = launch(detail::softmax_kernel, dim3(static_cast<unsigned>(share * p.q_length)),
+                              dim3(detail::kReferenceThreads), sizeof(detail::ReferenceShared), stream, logits_.as<float>(),
+                              weights_.data(), p.type, p.q_length, p.kv_length, p.causal);
             !s)
           return s;
-        if (Status s = cublas_gemm(weights, weights_.data(), rows(f.v, p.kv_length, false, true), at_head(f.v, f.base(f.device_v, f.v), b, g),
-                                   rows(f.o, p.q_length, false, false), out, 1, 0, stream);
+        if (Status s = cublas_gemm(weights, weights_.data(), rows(f.v, p.kv_length, false, true),
+                                   at_head(f.v, f.base(f.device_v, f.v), b, g), rows(f.o, p.q_length, false, false), out, 1,
+                                   0, stream);
             !s)
           return s;
       }

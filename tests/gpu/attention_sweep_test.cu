@@ -1,7 +1,8 @@
 // TEST_TARGET: sm_80
-// The attention sweep: every pair of 39 lengths of queries and of keys (1 to 33, and around 64 and 128), head dimensions 1, 8, 33,
-// 64, 72, 128 and 256, causal and not, bf16 and f16, compact and at odd pitches and bases: 1521 sequences. Each set runs twice: as
-// packed sequences in one launch, and one launch a sequence, in one part and in several. Reference and comparison stay on the device.
+// The attention sweep: every pair of 39 lengths of queries and of keys (1 to 33, and around 64 and 128), head dimensions 1,
+// 8, 33, 64, 72, 128 and 256, causal and not, bf16 and f16, compact and at odd pitches and bases: 1521 sequences. Each set
+// runs twice: as packed sequences in one launch, and one launch a sequence, in one part and in several. Reference and
+// comparison stay on the device.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -62,17 +63,20 @@ struct Totals {
 void sweep(ElementType type, int64_t dim, bool odd, int64_t heads, int64_t kv_heads, Totals& totals) {
   AttentionProblem p = swept_problem(type, dim, heads, kv_heads);
   const auto place = [&](int64_t rows, int64_t of_heads, int64_t offset) {
-    return stored_heads(type, 1, rows, of_heads, dim, HeadOrder::bshd, odd ? HeadPads{1, 2, 0} : HeadPads{}, odd ? offset : 0);
+    return stored_heads(type, 1, rows, of_heads, dim, HeadOrder::bshd, odd ? HeadPads{1, 2, 0} : HeadPads{},
+                        odd ? offset : 0);
   };
-  AttentionFixture f(p, place(p.q_offsets.back(), heads, 3), place(p.kv_offsets.back(), kv_heads, 1), place(p.kv_offsets.back(), kv_heads, 6),
-                     place(p.q_offsets.back(), heads, 5), {false, static_cast<uint64_t>(dim), 8});
+  AttentionFixture f(p, place(p.q_offsets.back(), heads, 3), place(p.kv_offsets.back(), kv_heads, 1),
+                     place(p.kv_offsets.back(), kv_heads, 6), place(p.q_offsets.back(), heads, 5),
+                     {false, static_cast<uint64_t>(dim), 8});
   for (const bool causal : {false, true}) {
     f.problem.causal = causal;
     const AttentionJudge judge(f, odd ? "odd pitches" : "compact");
     const auto expect_right = [&](const std::string& what) {
       const AttentionComparison result = verify_attention_on_gpu(f, judge);
       EXPECT_TRUE(result.pass()) << what << ": " << result.message;
-      totals.worst = std::max(totals.worst, result.max_ratio), totals.worst_lse = std::max(totals.worst_lse, result.lse_ratio);
+      totals.worst = std::max(totals.worst, result.max_ratio),
+      totals.worst_lse = std::max(totals.worst_lse, result.lse_ratio);
     };
     for (const int splits : {0, 2}) {
       f.reset();
@@ -98,7 +102,8 @@ void sweep(ElementType type, int64_t dim, bool odd, int64_t heads, int64_t kv_he
 }
 
 TEST_F(AttentionSweep, LengthsAndDimensions) {
-  const std::vector<int64_t> dims = short_run() ? std::vector<int64_t>{33, 64} : std::vector<int64_t>{1, 8, 33, 64, 72, 128, 256};
+  const std::vector<int64_t> dims =
+      short_run() ? std::vector<int64_t>{33, 64} : std::vector<int64_t>{1, 8, 33, 64, 72, 128, 256};
   const int64_t sequences = static_cast<int64_t>(swept_lengths().size() * swept_lengths().size());
   Totals totals;
   int64_t sets = 0;

@@ -1,6 +1,6 @@
 // TEST_TARGET: sm_80
-// Attention on the GPU: seeded cases against CPU fp64, large ones against a device-side fp64 reference and cuBLAS in three steps,
-// published bug reports as cases, graphs, streams and threads. attention_sweep_test.cu has thousands of small cases.
+// Attention on the GPU: seeded cases against CPU fp64, large ones against a device-side fp64 reference and cuBLAS in three
+// steps, published bug reports as cases, graphs, streams and threads. attention_sweep_test.cu has thousands of small cases.
 //
 // --seed=S chooses the 30 random configurations (default: 1; GROUT_TEST_SEED does the same).
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ TEST_F(AttentionGpu, SeededCases) {
 TEST_F(AttentionGpu, PaddingChangesNoBit) {
   for (const AttentionCase& x : attention_cases(cases(120, 12), 2, INFINITY, {1, 7, 17, 33, 64, 65, 97, 200})) {
     std::vector<unsigned char> first;
-    for (const uint16_t padding : {uint16_t{0xffff}, uint16_t{0}, static_cast<uint16_t>(x.type == ElementType::bf16 ? 0x7f80 : 0x7c00)}) {
+    for (const uint16_t padding :
+         {uint16_t{0xffff}, uint16_t{0}, static_cast<uint16_t>(x.type == ElementType::bf16 ? 0x7f80 : 0x7c00)}) {
       AttentionData data(x, kGuard, padding);
       ASSERT_TRUE(run_attention(data.call(), nullptr));
       if (first.empty()) first = data.bits();
@@ -78,7 +79,8 @@ TEST_F(AttentionGpu, StaleSharedMemoryDoesNotMatter) {
     AttentionCase dirty;
     dirty.batch = 64, dirty.heads = dirty.kv_heads = 8, dirty.q_length = dirty.kv_length = 256, dirty.dim = dim;
     AttentionData before(dirty);
-    for (HostHeads* operand : {&before.f.q, &before.f.k, &before.f.v}) std::fill(operand->memory.begin(), operand->memory.end(), uint16_t{0xffff});
+    for (HostHeads* operand : {&before.f.q, &before.f.k, &before.f.v})
+      std::fill(operand->memory.begin(), operand->memory.end(), uint16_t{0xffff});
     before.f.upload();
     for (const int64_t keys : {1, 15, 33, 63, 65}) {
       AttentionCase x = dirty;
@@ -93,7 +95,11 @@ TEST_F(AttentionGpu, StaleSharedMemoryDoesNotMatter) {
 // More sequences and heads than a grid's y or z extent holds, one query each.
 TEST_F(AttentionGpu, ManySequencesAndHeads) {
   const int64_t many = short_run() ? 300 : 65536;
-  for (const auto& [batch, heads, kv_heads] : {std::tuple<int64_t, int64_t, int64_t>{1, many + 1, 1}, {1, many, many}, {many, 1, 1}, {many + 1, 1, 1}, {many / 4 + 1, 4, 2}}) {
+  for (const auto& [batch, heads, kv_heads] : {std::tuple<int64_t, int64_t, int64_t>{1, many + 1, 1},
+                                               {1, many, many},
+                                               {many, 1, 1},
+                                               {many + 1, 1, 1},
+                                               {many / 4 + 1, 4, 2}}) {
     AttentionCase x;
     x.batch = batch, x.heads = heads, x.kv_heads = kv_heads, x.q_length = 1, x.kv_length = 3, x.dim = 16;
     AttentionData(x).right();
@@ -113,10 +119,13 @@ TEST_F(AttentionGpu, RowsBeyondTwoToThe31Elements) {
   for (int which = 0; which < 4; ++which)
     for (int axis = 0; axis < 3; ++axis) {
       AttentionCase x;
-      x.batch = axis == 0 ? 3 : 1, x.q_length = x.kv_length = axis == 1 ? 3 : 2, x.heads = x.kv_heads = axis == 2 ? 3 : 2, x.dim = 8;
+      x.batch = axis == 0 ? 3 : 1, x.q_length = x.kv_length = axis == 1 ? 3 : 2, x.heads = x.kv_heads = axis == 2 ? 3 : 2,
+      x.dim = 8;
       AttentionData data(x);
       AttentionArguments a = data.call();
-      const AttentionStrides far = axis == 0 ? AttentionStrides{kFar, 24, 8} : axis == 1 ? AttentionStrides{0, kFar, 8} : AttentionStrides{0, 8, kFar};
+      const AttentionStrides far = axis == 0   ? AttentionStrides{kFar, 24, 8}
+                                   : axis == 1 ? AttentionStrides{0, kFar, 8}
+                                               : AttentionStrides{0, 8, kFar};
       const HostHeads& operand = *std::array{&data.f.q, &data.f.k, &data.f.v, &data.f.o}[static_cast<size_t>(which)];
       HostHeads got = data.f.o;
       const auto each_row = [&](const auto& f) {
@@ -129,22 +138,27 @@ TEST_F(AttentionGpu, RowsBeyondTwoToThe31Elements) {
         require_success(cudaMemcpy(row, &operand.memory[place], 16, cudaMemcpyHostToDevice), "upload");
       });
       *std::array{&a.q_stride, &a.k_stride, &a.v_stride, &a.o_stride}[static_cast<size_t>(which)] = far;
-      if (which == 3) a.o = far_memory.data();
-      else *std::array{&a.q, &a.k, &a.v}[static_cast<size_t>(which)] = far_memory.data();
+      if (which == 3)
+        a.o = far_memory.data();
+      else
+        *std::array{&a.q, &a.k, &a.v}[static_cast<size_t>(which)] = far_memory.data();
       const Status status = run_attention(a, nullptr);
       ASSERT_TRUE(status) << status.message;
-      if (which < 3) got = data.f.output();
+      if (which < 3)
+        got = data.f.output();
       else
         each_row([&](uint16_t* row, size_t place) {
           require_success(cudaMemcpy(&got.memory[place], row, 16, cudaMemcpyDeviceToHost), "download");
         });
-      const AttentionComparison result = compare_attention(data.f.reference(), got, data.f.o, data.f.lse_output(), data.f.lse, false,
-                                                           "operand " + std::to_string(which) + ", axis " + std::to_string(axis));
+      const AttentionComparison result =
+          compare_attention(data.f.reference(), got, data.f.o, data.f.lse_output(), data.f.lse, false,
+                            "operand " + std::to_string(which) + ", axis " + std::to_string(axis));
       EXPECT_TRUE(result.pass()) << result.message;
     }
 }
 
-// A long cache with wide rows: row 225304 of rows 9728 elements apart. K and V are the first two of 76 heads of 128 elements.
+// A long cache with wide rows: row 225304 of rows 9728 elements apart. K and V are the first two of 76 heads of 128
+// elements.
 TEST_F(AttentionGpu, LongCacheOfWideRows) {
   constexpr int64_t kRows = 225305, kStride = 9728;
   constexpr size_t kBytes = static_cast<size_t>(kRows * kStride) * 2;
@@ -157,7 +171,9 @@ TEST_F(AttentionGpu, LongCacheOfWideRows) {
   const AttentionJudge judge(data.f, describe(x));
   const DeviceBuffer wide(kBytes);
   for (const auto& [head, from] : {std::pair{0, &data.f.device_k}, std::pair{1, &data.f.device_v}})
-    require_success(cudaMemcpy2D(wide.as<uint16_t>() + head * 128, kStride * 2, from->data(), 256, 256, kRows, cudaMemcpyDeviceToDevice), "cudaMemcpy2D");
+    require_success(
+        cudaMemcpy2D(wide.as<uint16_t>() + head * 128, kStride * 2, from->data(), 256, 256, kRows, cudaMemcpyDeviceToDevice),
+        "cudaMemcpy2D");
   for (const int splits : {0, 1, 128}) {
     data.f.reset();
     AttentionArguments a = data.call();
@@ -176,7 +192,8 @@ TEST_F(AttentionGpu, RepeatsAreBitIdentical) {
     for (const int splits : {0, 1, 3, 7})
       for (const int64_t pad : {0, 1}) {
         AttentionCase x;
-        x.q_length = 129, x.kv_length = 1000, x.dim = 128, x.heads = 8, x.kv_heads = 2, x.causal = true, x.splits = splits, x.type = type;
+        x.q_length = 129, x.kv_length = 1000, x.dim = 128, x.heads = 8, x.kv_heads = 2, x.causal = true, x.splits = splits,
+        x.type = type;
         x.spread = 4, x.k.pads.inner = x.v.pads.inner = pad;
         AttentionData data(x);
         std::vector<unsigned char> first;
@@ -223,9 +240,11 @@ TEST_F(AttentionGpu, StreamsAndThreadsDoNotMeet) {
   const auto work = [&](int number) {
     std::string& problem = problems[static_cast<size_t>(number)];
     cudaStream_t streams[2];
-    for (cudaStream_t& s : streams) require_success(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
+    for (cudaStream_t& s : streams)
+      require_success(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
     std::vector<std::unique_ptr<AttentionData>> data;
-    for (const AttentionCase& x : attention_cases(cases(24, 4), static_cast<uint64_t>(100 + number), 64e6, {1, 17, 64, 97, 128, 257}))
+    for (const AttentionCase& x :
+         attention_cases(cases(24, 4), static_cast<uint64_t>(100 + number), 64e6, {1, 17, 64, 97, 128, 257}))
       data.push_back(std::make_unique<AttentionData>(x));
     require_success(cudaDeviceSynchronize(), "upload");
     for (size_t i = 0; i < data.size(); ++i)
@@ -243,7 +262,8 @@ TEST_F(AttentionGpu, StreamsAndThreadsDoNotMeet) {
 
 // ---- large ----------------------------------------------------------------------------------------------------------
 
-// Runs and verifies on the device; of unpacked problems, also against the error of cuBLAS in three steps. The ratio of error to bound.
+// Runs and verifies on the device; of unpacked problems, also against the error of cuBLAS in three steps. The ratio of error
+// to bound.
 double expect_right_on_gpu(const AttentionCase& x, const std::string& context, bool unfused) {
   AttentionData data(x);
   AttentionChoice choice;
@@ -263,8 +283,9 @@ double expect_right_on_gpu(const AttentionCase& x, const std::string& context, b
     const Status accurate = compare_with_unfused(result.max_error, of_cublas, x.type, judge.largest(), judge.context());
     EXPECT_TRUE(accurate) << accurate.message;
   }
-  std::printf("  %s: %s %dx%dx%d, %d parts, error %.3g of bound %.3g, in three steps %.3g; LSE %.3g\n", context.c_str(), choice.path, choice.tile_q,
-              choice.tile_k, choice.tile_dim, choice.splits, result.max_error, result.bound, of_cublas, result.lse_error);
+  std::printf("  %s: %s %dx%dx%d, %d parts, error %.3g of bound %.3g, in three steps %.3g; LSE %.3g\n", context.c_str(),
+              choice.path, choice.tile_q, choice.tile_k, choice.tile_dim, choice.splits, result.max_error, result.bound,
+              of_cublas, result.lse_error);
   return result.max_ratio;
 }
 
@@ -289,11 +310,14 @@ TEST_F(AttentionGpu, LargeShapes) {
   for (const Large& l : all) {
     if (short_run() && ++number > 1) break;
     AttentionCase x;
-    x.batch = l.batch, x.heads = l.heads, x.kv_heads = l.kv_heads, x.q_length = l.q_length, x.kv_length = l.kv_length, x.dim = l.dim;
+    x.batch = l.batch, x.heads = l.heads, x.kv_heads = l.kv_heads, x.q_length = l.q_length, x.kv_length = l.kv_length,
+    x.dim = l.dim;
     x.causal = l.causal, x.type = l.type, x.spread = l.spread;
     x.q.pads.inner = x.k.pads.inner = x.v.pads.inner = x.o.pads.inner = l.pad;
-    expect_right_on_gpu(x, std::to_string(l.batch) + "x" + std::to_string(l.heads) + "x" + std::to_string(l.q_length) + "x" +
-                               std::to_string(l.kv_length) + "x" + std::to_string(l.dim) + (l.causal ? " causal" : ""), true);
+    expect_right_on_gpu(x,
+                        std::to_string(l.batch) + "x" + std::to_string(l.heads) + "x" + std::to_string(l.q_length) + "x" +
+                            std::to_string(l.kv_length) + "x" + std::to_string(l.dim) + (l.causal ? " causal" : ""),
+                        true);
   }
 }
 
@@ -310,13 +334,15 @@ TEST_F(AttentionGpu, RandomConfigurations) {
     const int64_t longest = short_run() ? 100 : 3000;
     x.heads = share[0], x.kv_heads = share[1], x.batch = 1 + below(4), x.dim = 1 + below(256);
     x.q_length = below(4) == 0 ? 1 + below(8) : 1 + below(longest), x.kv_length = 1 + below(longest);
-    x.causal = below(2), x.type = below(2) ? ElementType::bf16 : ElementType::f16, x.spread = std::exp2(static_cast<float>(below(6)));
+    x.causal = below(2), x.type = below(2) ? ElementType::bf16 : ElementType::f16,
+    x.spread = std::exp2(static_cast<float>(below(6)));
     x.splits = below(2) ? 0 : static_cast<int>(1 + below(9)), x.seed = static_cast<uint64_t>(below(1 << 30));
     for (OperandPlace* place : {&x.q, &x.k, &x.v, &x.o})
       *place = {below(2) ? HeadOrder::bshd : HeadOrder::bhsd, {below(9), below(9), below(9)}, below(8), false, false, 0};
     if (below(3) == 0)
       for (int64_t b = 0; b < x.batch; ++b)
-        x.q_lengths.push_back(static_cast<int32_t>(below(longest))), x.kv_lengths.push_back(static_cast<int32_t>(below(longest)));
+        x.q_lengths.push_back(static_cast<int32_t>(below(longest))),
+            x.kv_lengths.push_back(static_cast<int32_t>(below(longest)));
     const double ratio = expect_right_on_gpu(x, "configuration " + std::to_string(i), true);
     if (ratio > worst) worst = ratio, worst_number = i;
   }

@@ -1,4 +1,5 @@
-// What attention refuses and with which words, and what it accepts. Host side only; the entry itself: tests/sim/attention_refusals.cpp.
+// What attention refuses and with which words, and what it accepts. Host side only; the entry itself:
+// tests/sim/attention_refusals.cpp.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -40,7 +41,8 @@ void expect_accepted(const std::function<void(Problem&)>& change) {
   EXPECT_EQ(status.code, Code::ok) << status.message;
 }
 // Refused with code 2 and one sentence that contains every part; `extents`: whatever the addresses.
-void expect_refused(const std::function<void(Problem&)>& change, std::initializer_list<const char*> parts, bool extents = false) {
+void expect_refused(const std::function<void(Problem&)>& change, std::initializer_list<const char*> parts,
+                    bool extents = false) {
   Problem p;
   change(p);
   const std::vector<uint16_t> before = p.memory;
@@ -72,7 +74,8 @@ TEST(AttentionCheck, Lengths) {
   expect_extents_refused([](Problem& p) { p.a.batch = -2; }, {"batch=-2", "at least 0"});
   expect_extents_refused([](Problem& p) { p.a.q_length = -1; }, {"at least 0", "-1 queries", "7 keys"});
   expect_extents_refused([](Problem& p) { p.a.kv_length = INT64_MIN; }, {"5 queries", "-9223372036854775808 keys"});
-  expect_extents_refused([](Problem& p) { p.a.q_length = int64_t{1} << 31; }, {"below 2^31", "2147483648 queries", "7 keys"});
+  expect_extents_refused([](Problem& p) { p.a.q_length = int64_t{1} << 31; },
+                         {"below 2^31", "2147483648 queries", "7 keys"});
   expect_extents_refused([](Problem& p) { p.a.kv_length = int64_t{1} << 40; }, {"below 2^31", "1099511627776 keys"});
 }
 
@@ -113,16 +116,18 @@ TEST(AttentionCheck, PackedSequences) {
   expect_extents_refused([](Problem& p) { p.pack(), p.a.kv_offsets = nullptr; }, {"offsets of Q and of K and V", "null"});
   expect_extents_refused([](Problem& p) { p.pack(), p.a.q_offsets = nullptr; }, {"offsets of Q and of K and V", "null"});
   expect_extents_refused([](Problem& p) { p.pack(), p.a.q_rows = -1; }, {"rows of packed queries", "0 to 2^31 - 1", "-1"});
-  expect_extents_refused([](Problem& p) { p.pack(), p.a.q_rows = int64_t{1} << 31; }, {"rows of packed queries", "2147483648"});
+  expect_extents_refused([](Problem& p) { p.pack(), p.a.q_rows = int64_t{1} << 31; },
+                         {"rows of packed queries", "2147483648"});
   // Rows and heads of O overlap all the same; strides between batches are not used.
-  expect_extents_refused([](Problem& p) { p.pack(), p.a.o_stride.row = 31; }, {"rows of O may overlap", "0, 31, 8", "dim=8"});
+  expect_extents_refused([](Problem& p) { p.pack(), p.a.o_stride.row = 31; },
+                         {"rows of O may overlap", "0, 31, 8", "dim=8"});
 }
 
 TEST(AttentionCheck, Grids) {
-  expect_extents_refused(
-      [](Problem& p) { p.a.batch = int64_t{1} << 30, p.a.o_stride.batch = 160; }, {"batch=1073741824", "heads=4", "5 queries", "at most 2^31"});
-  expect_extents_refused(
-      [](Problem& p) { p.a.heads = p.a.kv_heads = INT64_MAX; }, {"heads=9223372036854775807", "at most 2^31"});
+  expect_extents_refused([](Problem& p) { p.a.batch = int64_t{1} << 30, p.a.o_stride.batch = 160; },
+                         {"batch=1073741824", "heads=4", "5 queries", "at most 2^31"});
+  expect_extents_refused([](Problem& p) { p.a.heads = p.a.kv_heads = INT64_MAX; },
+                         {"heads=9223372036854775807", "at most 2^31"});
   for (const int64_t batch : {65535, 65536, 65537})
     for (const bool heads : {false, true})
       expect_accepted([=](Problem& p) {
@@ -140,7 +145,8 @@ TEST(AttentionCheck, SpansAreOf64Bits) {
   ASSERT_TRUE(detail::attention_span(nullptr, 1, 225305, 76, 128, strides, 2, span));
   EXPECT_EQ(static_cast<int64_t>(span.low), 0);
   EXPECT_EQ(static_cast<int64_t>(span.high), (int64_t{225304} * 9728 + 75 * 128 + 128) * 2);
-  ASSERT_TRUE(detail::attention_span(reinterpret_cast<void*>(uintptr_t{1} << 50), 3, 225305, 2, 100, {-(int64_t{1} << 40), 9728, -128}, 2, span));
+  ASSERT_TRUE(detail::attention_span(reinterpret_cast<void*>(uintptr_t{1} << 50), 3, 225305, 2, 100,
+                                     {-(int64_t{1} << 40), 9728, -128}, 2, span));
   EXPECT_EQ(static_cast<int64_t>(span.low), (int64_t{1} << 50) - ((int64_t{1} << 41) + 128) * 2);
   EXPECT_EQ(static_cast<int64_t>(span.high), (int64_t{1} << 50) + (int64_t{225304} * 9728 + 100) * 2);
   ASSERT_TRUE(detail::attention_span(nullptr, 0, 5, 1, 8, strides, 2, span));
@@ -149,10 +155,11 @@ TEST(AttentionCheck, SpansAreOf64Bits) {
 
 TEST(AttentionCheck, StridesBeyondAddresses) {
   const auto refused = [](AttentionStrides AttentionArguments::*stride, int64_t AttentionStrides::*axis, int64_t value) {
-    expect_extents_refused([=](Problem& p) { p.a.*stride.*axis = value; }, {"62-bit addresses", "batch=2", "5 queries", "7 keys", "heads=4"});
+    expect_extents_refused([=](Problem& p) { p.a.*stride.*axis = value; },
+                           {"62-bit addresses", "batch=2", "5 queries", "7 keys", "heads=4"});
   };
-  for (AttentionStrides AttentionArguments::*stride :
-       {&AttentionArguments::q_stride, &AttentionArguments::k_stride, &AttentionArguments::v_stride, &AttentionArguments::o_stride})
+  for (AttentionStrides AttentionArguments::*stride : {&AttentionArguments::q_stride, &AttentionArguments::k_stride,
+                                                       &AttentionArguments::v_stride, &AttentionArguments::o_stride})
     for (int64_t AttentionStrides::*axis : {&AttentionStrides::batch, &AttentionStrides::row, &AttentionStrides::head})
       for (const int64_t value : {INT64_MAX, INT64_MIN, int64_t{1} << 61}) refused(stride, axis, value);
 }
@@ -163,7 +170,8 @@ TEST(AttentionCheck, RowsOfTheOutput) {
   expect_extents_refused([](Problem& p) { p.a.o_stride = {159, 32, 8}; }, {"159, 32, 8"});
   expect_extents_refused([](Problem& p) { p.a.o_stride = {0, 32, 8}; }, {"0, 32, 8"});
   expect_extents_refused([](Problem& p) { p.a.o_stride = {160, -8, 8}; }, {"160, -8, 8"});
-  for (const AttentionStrides& s : {AttentionStrides{-160, -32, -8}, {160, 8, 40}, {8, 64, 16}, {160, -32, 8}, {1000, 100, 9}})
+  for (const AttentionStrides& s :
+       {AttentionStrides{-160, -32, -8}, {160, 8, 40}, {8, 64, 16}, {160, -32, 8}, {1000, 100, 9}})
     expect_accepted([=](Problem& p) {
       p.a.o = reinterpret_cast<void*>(uintptr_t{1} << 61);
       p.a.o_stride = s;

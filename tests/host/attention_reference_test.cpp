@@ -1,5 +1,5 @@
-// The attention's reference and its checks themselves: the causal rule, known values, that a right result passes and each kind of
-// wrong one fails.
+// The attention's reference and its checks themselves: the causal rule, known values, that a right result passes and each
+// kind of wrong one fails.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,16 +47,19 @@ TEST(AttentionReference, RowsSeeWhatTheRuleSays) {
 
 AttentionProblem problem(int64_t queries, int64_t keys, int64_t dim, ElementType type = ElementType::bf16) {
   AttentionProblem p;
-  p.type = type, p.batch = 2, p.heads = 4, p.kv_heads = 2, p.q_length = queries, p.kv_length = keys, p.dim = dim, p.scale = 0.5f;
+  p.type = type, p.batch = 2, p.heads = 4, p.kv_heads = 2, p.q_length = queries, p.kv_length = keys, p.dim = dim,
+  p.scale = 0.5f;
   return p;
 }
 AttentionFixture fixture(const AttentionProblem& p, const AttentionFill& fill = {}) {
-  const int64_t q_rows = p.packed() ? p.q_offsets.back() + 1 : p.q_length, kv_rows = p.packed() ? p.kv_offsets.back() + 1 : p.kv_length;
+  const int64_t q_rows = p.packed() ? p.q_offsets.back() + 1 : p.q_length,
+                kv_rows = p.packed() ? p.kv_offsets.back() + 1 : p.kv_length;
   const int64_t batch = p.packed() ? 1 : p.batch;
   return AttentionFixture(p, stored_heads(p.type, batch, q_rows, p.heads, p.dim, HeadOrder::bshd, {1, 2, 3}, 3),
                           reversed(stored_heads(p.type, batch, kv_rows, p.kv_heads, p.dim, HeadOrder::bhsd, {0, 5, 0}, 1)),
                           stored_heads(p.type, batch, kv_rows + 2, p.kv_heads, p.dim, HeadOrder::bshd, {3, 0, 1}, 7),
-                          reversed(stored_heads(p.type, batch, q_rows, p.heads, p.dim, HeadOrder::bhsd, {2, 0, 9}, 5)), fill, true, 3);
+                          reversed(stored_heads(p.type, batch, q_rows, p.heads, p.dim, HeadOrder::bhsd, {2, 0, 9}, 5)), fill,
+                          true, 3);
 }
 // What a perfect kernel would have written: the reference, rounded.
 void write_right(AttentionFixture& f) {
@@ -68,7 +71,8 @@ void write_right(AttentionFixture& f) {
       const AttentionRow& row = ref.rows[r];
       const size_t i = r * static_cast<size_t>(ref.heads) + static_cast<size_t>(h);
       for (int64_t d = 0; d < ref.dim; ++d)
-        o.set(row.batch, row.row, h, d, static_cast<float>(ref.value[i * static_cast<size_t>(ref.dim) + static_cast<size_t>(d)]));
+        o.set(row.batch, row.row, h, d,
+              static_cast<float>(ref.value[i * static_cast<size_t>(ref.dim) + static_cast<size_t>(d)]));
       lse[static_cast<size_t>(lse_index(ref.heads, o.layout.rows, row.batch, row.row, h))] = static_cast<float>(ref.lse[i]);
     }
   f.device_o.upload(o.memory.data()), f.device_lse.upload(lse.data());
@@ -114,7 +118,8 @@ TEST(CheckAttention, TheRoundedReferencePasses) {
       }
 }
 
-// One thing wrong each: an element off by more than its bound, NaN, never written; LSE; bytes of no row; an operand; a guard.
+// One thing wrong each: an element off by more than its bound, NaN, never written; LSE; bytes of no row; an operand; a
+// guard.
 TEST(CheckAttention, OneWrongElementFails) {
   AttentionProblem p = problem(5, 6, 8);
   p.causal = true, p.q_length = 7;  // the first query sees no key
@@ -133,29 +138,44 @@ TEST(CheckAttention, OneWrongElementFails) {
     o.set(1, row, 2, 3, change(o.get(1, row, 2, 3)));
     f.device_o.upload(o.memory.data());
   };
-  expect_found("NaN", [&](AttentionFixture& f) { element(f, 6, [](float) { return NAN; }); }, 1, 0);
-  expect_found("infinity", [&](AttentionFixture& f) { element(f, 6, [](float) { return INFINITY; }); }, 1, 0);
-  expect_found("off by 4 percent of V", [&](AttentionFixture& f) { element(f, 6, [](float x) { return x + 0.04f; }); }, 1, 0);
-  expect_found("not 0 where no key is seen", [&](AttentionFixture& f) { element(f, 0, [](float) { return 1e-30f; }); }, 1, 0);
+  expect_found(
+      "NaN", [&](AttentionFixture& f) { element(f, 6, [](float) { return NAN; }); }, 1, 0);
+  expect_found(
+      "infinity", [&](AttentionFixture& f) { element(f, 6, [](float) { return INFINITY; }); }, 1, 0);
+  expect_found(
+      "off by 4 percent of V", [&](AttentionFixture& f) { element(f, 6, [](float x) { return x + 0.04f; }); }, 1, 0);
+  expect_found(
+      "not 0 where no key is seen", [&](AttentionFixture& f) { element(f, 0, [](float) { return 1e-30f; }); }, 1, 0);
   const auto lse = [](AttentionFixture& f, int64_t row, const auto& change) {
     std::vector<float> all = f.lse_output();
     float& one = all[static_cast<size_t>(lse_index(4, 7, 1, row, 2))];
     one = change(one);
     f.device_lse.upload(all.data());
   };
-  expect_found("LSE off", [&](AttentionFixture& f) { lse(f, 6, [](float x) { return x * 1.0001f; }); }, 1, 0);
-  expect_found("LSE in base 2", [&](AttentionFixture& f) { lse(f, 6, [](float x) { return x / 0.69314718f; }); }, 1, 0);
-  expect_found("LSE NaN", [&](AttentionFixture& f) { lse(f, 6, [](float) { return NAN; }); }, 1, 0);
-  expect_found("LSE finite where no key is seen", [&](AttentionFixture& f) { lse(f, 0, [](float) { return -3e38f; }); }, 1, 0);
-  expect_found("LSE NaN where no key is seen", [&](AttentionFixture& f) { lse(f, 0, [](float) { return NAN; }); }, 1, 0);
-  expect_found("nothing written", [&](AttentionFixture& f) { f.reset(); }, 2 * 7 * 4 * (8 + 1), 0);
-  expect_found("padding of O", [&](AttentionFixture& f) {
-    HostHeads o = f.output();
-    o.memory[o.place(1, 6, 2, 7) + 1] = 0;
-    f.device_o.upload(o.memory.data());
-  }, 0, 1);
-  expect_found("Q written", [&](AttentionFixture& f) { f.device_q.upload(f.k.memory.data()); }, 0, 0);
-  expect_found("guard of LSE", [&](AttentionFixture& f) { f.device_lse.as<unsigned char>()[f.device_lse.size()] = 0; }, 0, 0);
+  expect_found(
+      "LSE off", [&](AttentionFixture& f) { lse(f, 6, [](float x) { return x * 1.0001f; }); }, 1, 0);
+  expect_found(
+      "LSE in base 2", [&](AttentionFixture& f) { lse(f, 6, [](float x) { return x / 0.69314718f; }); }, 1, 0);
+  expect_found(
+      "LSE NaN", [&](AttentionFixture& f) { lse(f, 6, [](float) { return NAN; }); }, 1, 0);
+  expect_found(
+      "LSE finite where no key is seen", [&](AttentionFixture& f) { lse(f, 0, [](float) { return -3e38f; }); }, 1, 0);
+  expect_found(
+      "LSE NaN where no key is seen", [&](AttentionFixture& f) { lse(f, 0, [](float) { return NAN; }); }, 1, 0);
+  expect_found(
+      "nothing written", [&](AttentionFixture& f) { f.reset(); }, 2 * 7 * 4 * (8 + 1), 0);
+  expect_found(
+      "padding of O",
+      [&](AttentionFixture& f) {
+        HostHeads o = f.output();
+        o.memory[o.place(1, 6, 2, 7) + 1] = 0;
+        f.device_o.upload(o.memory.data());
+      },
+      0, 1);
+  expect_found(
+      "Q written", [&](AttentionFixture& f) { f.device_q.upload(f.k.memory.data()); }, 0, 0);
+  expect_found(
+      "guard of LSE", [&](AttentionFixture& f) { f.device_lse.as<unsigned char>()[f.device_lse.size()] = 0; }, 0, 0);
 }
 
 // Rows of Q and LSE that belong to no packed sequence must stay as they were.
@@ -175,7 +195,8 @@ TEST(CheckAttention, RowsOfNoSequenceStay) {
   EXPECT_FALSE(result.pass());
 }
 
-// Bounds shrink as the type's precision grows, and say that nothing else than the exact value is right where there is one key.
+// Bounds shrink as the type's precision grows, and say that nothing else than the exact value is right where there is one
+// key.
 TEST(CheckAttention, BoundsAreUseful) {
   double slack[2];
   for (const ElementType type : {ElementType::bf16, ElementType::f16}) {

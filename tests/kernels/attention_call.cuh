@@ -1,5 +1,5 @@
-// The attention host entry for tests, without the kernels' templates: attention_call.cu holds the only instantiation of them, so
-// that a test program compiles in seconds.
+// The attention host entry for tests, without the kernels' templates: attention_call.cu holds the only instantiation of
+// them, so that a test program compiles in seconds.
 #pragma once
 #include "attention/attention_arguments.cuh"
 

@@ -1,5 +1,5 @@
-// Seeded attention problems for both devices: every value of every factor occurs equally often, in random company. The verdict covers
-// O and LSE, what lies around them, the guards and the operands.
+// Seeded attention problems for both devices: every value of every factor occurs equally often, in random company. The
+// verdict covers O and LSE, what lies around them, the guards and the operands.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ struct OperandPlace {
   HeadOrder order = HeadOrder::bshd;
   HeadPads pads;
   int64_t offset = 0;
-  bool reversed = false;   // negative strides
-  bool repeated = false;   // one sequence for the whole batch: a stride of 0
-  int64_t rows_behind = 0; // K and V: rows that no sequence uses
+  bool reversed = false;    // negative strides
+  bool repeated = false;    // one sequence for the whole batch: a stride of 0
+  int64_t rows_behind = 0;  // K and V: rows that no sequence uses
 };
 
 struct AttentionCase {
@@ -34,7 +34,7 @@ struct AttentionCase {
   OperandPlace q, k, v, o;
   int64_t lse_offset = 0;
   bool lse = true;
-  float scale = NAN;  // NaN: 1 / sqrt(dim)
+  float scale = NAN;                           // NaN: 1 / sqrt(dim)
   std::vector<int32_t> q_lengths, kv_lengths;  // packed sequences; replace batch and lengths
   int32_t first_row = 0;                       // packed: rows in front of the first sequence
   int splits = 0;
@@ -64,16 +64,17 @@ inline AttentionProblem problem_of(const AttentionCase& x) {
 inline StoredHeads stored_operand(const AttentionCase& x, const AttentionProblem& p, const OperandPlace& place, bool keys) {
   const auto& offsets = keys ? p.kv_offsets : p.q_offsets;
   const int64_t rows = (p.packed() ? offsets.back() : keys ? p.kv_length : p.q_length) + place.rows_behind;
-  StoredHeads s = stored_heads(x.type, p.packed() ? 1 : p.batch, rows, keys ? p.kv_heads : p.heads, p.dim, place.order, place.pads,
-                               place.offset);
+  StoredHeads s = stored_heads(x.type, p.packed() ? 1 : p.batch, rows, keys ? p.kv_heads : p.heads, p.dim, place.order,
+                               place.pads, place.offset);
   if (place.reversed) s = reversed(s);
   if (place.repeated) s.batch_stride = 0;
   return s;
 }
 
 inline std::string describe(const AttentionCase& x) {
-  return "splits " + std::to_string(x.splits) + (x.own_workspace ? ", the caller's workspace" : "") + ", case seed " + std::to_string(x.seed) +
-         ", schedule " + std::to_string(x.schedule) + ", " + std::to_string(x.processors) + " processors";
+  return "splits " + std::to_string(x.splits) + (x.own_workspace ? ", the caller's workspace" : "") + ", case seed " +
+         std::to_string(x.seed) + ", schedule " + std::to_string(x.schedule) + ", " + std::to_string(x.processors) +
+         " processors";
 }
 
 // A case's operands in host and device memory, its call and its verdict.
@@ -102,7 +103,8 @@ struct AttentionData {
   AttentionComparison verify(bool exact = false) const {
     AttentionComparison result = f.verify(grout::test::describe(x), exact);
     if (!workspace) return result;
-    if (const Status guards = workspace->check_guards(describe() + ": workspace"); !guards) result.message += "\n" + guards.message;
+    if (const Status guards = workspace->check_guards(describe() + ": workspace"); !guards)
+      result.message += "\n" + guards.message;
     return result;
   }
   // O and LSE with all that lies around them, bit for bit.
@@ -130,8 +132,9 @@ struct AttentionData {
     const AttentionProblem p = problem_of(x);
     OperandPlace o = x.o, q = x.q;
     q.rows_behind = o.rows_behind = 0;  // LSE has as many rows as Q
-    return AttentionFixture(p, stored_operand(x, p, q, false), stored_operand(x, p, x.k, true), stored_operand(x, p, x.v, true),
-                            stored_operand(x, p, o, false), {x.integers, x.seed, x.spread}, x.lse, x.lse_offset, guard, padding);
+    return AttentionFixture(p, stored_operand(x, p, q, false), stored_operand(x, p, x.k, true),
+                            stored_operand(x, p, x.v, true), stored_operand(x, p, o, false), {x.integers, x.seed, x.spread},
+                            x.lse, x.lse_offset, guard, padding);
   }
 };
 
@@ -164,13 +167,15 @@ inline std::vector<AttentionCase> attention_cases(int count, uint64_t seed, doub
   std::mt19937_64 random(seed);
   const int extents = static_cast<int>(lengths.size()), packed_extents = static_cast<int>(kPackedLengths.size());
   Deck q(extents, random), k(extents, random), packed_q(packed_extents, random), packed_k(packed_extents, random),
-      dim(static_cast<int>(kAttentionDims.size()), random), heads(static_cast<int>(std::size(kHeads)), random), batch(3, random),
-      causal(2, random), type(2, random), scale(static_cast<int>(kScales.size()), random), splits(static_cast<int>(kSplits.size()), random),
-      packed(8, random), lse(5, random), lse_offset(8, random), workspace(3, random), integers(3, random), spread(4, random),
-      style(3, random), whole(8, random), schedule(10, random), processors(2, random), sequences(4, random), first_row(3, random);
+      dim(static_cast<int>(kAttentionDims.size()), random), heads(static_cast<int>(std::size(kHeads)), random),
+      batch(3, random), causal(2, random), type(2, random), scale(static_cast<int>(kScales.size()), random),
+      splits(static_cast<int>(kSplits.size()), random), packed(8, random), lse(5, random), lse_offset(8, random),
+      workspace(3, random), integers(3, random), spread(4, random), style(3, random), whole(8, random), schedule(10, random),
+      processors(2, random), sequences(4, random), first_row(3, random);
   struct PlaceDecks {
     Deck order, inner, outer, gap, offset, reversed, repeated, behind;
-    explicit PlaceDecks(std::mt19937_64& r) : order(2, r), inner(8, r), outer(8, r), gap(9, r), offset(8, r), reversed(6, r), repeated(6, r), behind(3, r) {}
+    explicit PlaceDecks(std::mt19937_64& r)
+        : order(2, r), inner(8, r), outer(8, r), gap(9, r), offset(8, r), reversed(6, r), repeated(6, r), behind(3, r) {}
   } place_q(random), place_k(random), place_v(random), place_o(random);
   std::vector<AttentionCase> cases;
   for (int i = 0; i < count; ++i) {
@@ -184,14 +189,21 @@ inline std::vector<AttentionCase> attention_cases(int count, uint64_t seed, doub
     x.lse = lse.deal() != 0, x.lse_offset = lse_offset.deal(), x.own_workspace = workspace.deal() == 0;
     x.integers = integers.deal() == 0, x.spread = std::exp2(static_cast<float>(2 * spread.deal() - 2));
     x.seed = seed * 1000 + static_cast<uint64_t>(i), x.schedule = schedule.deal(), x.processors = processors.deal() ? 4 : 1;
-    const bool whole_tiles = whole.deal() == 0, is_packed = packed.deal() < 3 && !whole_tiles, aligned = style.deal() == 0 || whole_tiles;
+    const bool whole_tiles = whole.deal() == 0, is_packed = packed.deal() < 3 && !whole_tiles,
+               aligned = style.deal() == 0 || whole_tiles;
     if (whole_tiles) {
-      const auto up = [](int64_t value, int64_t multiple) { return std::max<int64_t>(1, (value + multiple - 1) / multiple) * multiple; };
+      const auto up = [](int64_t value, int64_t multiple) {
+        return std::max<int64_t>(1, (value + multiple - 1) / multiple) * multiple;
+      };
       x.q_length = up(x.q_length, 128), x.kv_length = up(x.kv_length, 64), x.dim = x.dim > 128 ? 256 : up(x.dim, 64);
     }
     const auto deal = [&](PlaceDecks& d, OperandPlace& place, bool written) {
-      place = {d.order.deal() ? HeadOrder::bshd : HeadOrder::bhsd, {d.inner.deal(), d.outer.deal(), d.gap.deal()}, d.offset.deal(), false,
-               false, 0};
+      place = {d.order.deal() ? HeadOrder::bshd : HeadOrder::bhsd,
+               {d.inner.deal(), d.outer.deal(), d.gap.deal()},
+               d.offset.deal(),
+               false,
+               false,
+               0};
       place.reversed = d.reversed.deal() == 0, place.repeated = d.repeated.deal() == 0 && !written && !is_packed;
       place.rows_behind = d.behind.deal();
       const auto up = [](int64_t value) { return (value + 7) / 8 * 8; };
@@ -250,7 +262,8 @@ inline void count_attention_factors(FactorCounts& f, const AttentionCase& x, con
   f.count("scale", std::isnan(x.scale) ? std::string("default") : std::string(scale));
   f.count("LSE", x.lse ? "wanted" : "null"), f.count("data", x.integers ? "integers" : "random");
   f.count("workspace", x.own_workspace ? "own" : "none"), f.count("offset LSE", x.lse_offset);
-  for (const auto& [name, place] : {std::pair<std::string, const OperandPlace&>{"Q", x.q}, {"K", x.k}, {"V", x.v}, {"O", x.o}}) {
+  for (const auto& [name, place] :
+       {std::pair<std::string, const OperandPlace&>{"Q", x.q}, {"K", x.k}, {"V", x.v}, {"O", x.o}}) {
     f.count("offset " + name, place.offset), f.count("inner pad " + name, place.pads.inner);
     f.count("storage " + name, std::string(grout::name(place.order)) + (place.reversed ? " reversed" : ""));
     if (name != "O") f.count("batch of " + name, place.repeated ? "repeated" : "distinct");

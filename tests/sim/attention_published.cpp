@@ -1,5 +1,5 @@
-// Published bug reports of attention kernels as cases, on the simulated device, and what is like them: misalignment, stale rows,
-// very low logits, packed sequences, 32-bit offsets.
+// Published bug reports of attention kernels as cases, on the simulated device, and what is like them: misalignment, stale
+// rows, very low logits, packed sequences, 32-bit offsets.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -23,7 +23,8 @@ TEST_F(AttentionSlow, RisingAndFallingLogits) { expect_rising_and_falling_logits
 TEST_F(AttentionSlow, PackedSequencesOfOneQuery) { expect_packed_sequences_of_one_query_are_right(schedule, guard()); }
 TEST_F(AttentionSlow, PackedSequencesAroundTiles) { expect_packed_sequences_around_tiles_are_right(schedule, guard()); }
 
-// Rows past the end of packed sequences: their neighbours' rows lie before and behind theirs. All others are NaN, or numbers.
+// Rows past the end of packed sequences: their neighbours' rows lie before and behind theirs. All others are NaN, or
+// numbers.
 TEST_F(AttentionSlow, NeighbouringSequencesDoNotMatter) {
   AttentionCase x;
   x.heads = x.kv_heads = 2, x.q_lengths = {1, 1, 1, 1}, x.kv_lengths = {32, 64, 96, 48};
@@ -49,19 +50,23 @@ TEST_F(AttentionSlow, NeighbouringSequencesDoNotMatter) {
   }
 }
 
-// Offsets that decrease make a sequence empty; where a sequence is longer than the longest length said, the rows behind are left out.
+// Offsets that decrease make a sequence empty; where a sequence is longer than the longest length said, the rows behind are
+// left out.
 TEST_F(AttentionSlow, UnusualOffsets) {
   AttentionProblem p;
   p.heads = 2, p.kv_heads = 1, p.dim = 64, p.batch = 3, p.q_length = 20, p.kv_length = 40, p.scale = 0.125f;
   for (const auto& [q_offsets, kv_offsets] :
-       {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{5, 3, 9, 30}, {10, 4, 44, 130}}, {{0, 25, 25, 26}, {0, 41, 41, 100}},
-        {{30, 20, 10, 0}, {130, 60, 10, 0}}, {{2, 2, 2, 2}, {0, 5, 10, 15}}, {{1, 8, 9, 29}, {7, 7, 7, 7}}})
+       {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{5, 3, 9, 30}, {10, 4, 44, 130}},
+        {{0, 25, 25, 26}, {0, 41, 41, 100}},
+        {{30, 20, 10, 0}, {130, 60, 10, 0}},
+        {{2, 2, 2, 2}, {0, 5, 10, 15}},
+        {{1, 8, 9, 29}, {7, 7, 7, 7}}})
     for (const bool causal : {false, true})
       for (const int splits : {1, 2}) {
         p.q_offsets = q_offsets, p.kv_offsets = kv_offsets, p.causal = causal;
         use(AttentionCase{});
-        AttentionFixture f(p, stored_heads(p.type, 1, 30, 2, 64), stored_heads(p.type, 1, 130, 1, 64), stored_heads(p.type, 1, 130, 1, 64),
-                           stored_heads(p.type, 1, 30, 2, 64), {}, true, 0, guard());
+        AttentionFixture f(p, stored_heads(p.type, 1, 30, 2, 64), stored_heads(p.type, 1, 130, 1, 64),
+                           stored_heads(p.type, 1, 130, 1, 64), stored_heads(p.type, 1, 30, 2, 64), {}, true, 0, guard());
         AttentionArguments a = f.arguments<AttentionArguments>();
         a.splits = splits;
         const Status status = run_attention(a, nullptr);
@@ -81,7 +86,8 @@ TEST_F(AttentionSlow, ManyHeads) {
   }
 }
 
-// Scratch of a reduction reused before all warps have read it: two blocks of 512 keys, D = 64. ThreadSanitizer is what notices.
+// Scratch of a reduction reused before all warps have read it: two blocks of 512 keys, D = 64. ThreadSanitizer is what
+// notices.
 TEST_F(Attention, ReductionsOverParts) {
   for (int schedule = 0; schedule < 10; schedule += thread_sanitizer() ? 5 : 1) {
     AttentionCase x;
@@ -103,7 +109,10 @@ TEST_F(AttentionSlow, OperandsInOneTensor) {
       for (int64_t r = 0; r < 70; ++r)
         for (int64_t h = 0; h < 8; ++h)
           for (int64_t d = 0; d < dim; ++d)
-            all.set(b, r, h, d, h < 4 ? data.f.q.get(b, r, h, d) : h < 6 ? data.f.k.get(b, r, h - 4, d) : data.f.v.get(b, r, h - 6, d));
+            all.set(b, r, h, d,
+                    h < 4   ? data.f.q.get(b, r, h, d)
+                    : h < 6 ? data.f.k.get(b, r, h - 4, d)
+                            : data.f.v.get(b, r, h - 6, d));
     DeviceBuffer device(all.memory.size() * 2, 0, kPoison, guard());
     device.upload(all.memory.data());
     AttentionArguments a = data.call();
@@ -125,7 +134,8 @@ TEST_F(AttentionSlow, OperandsInOneTensor) {
   }
 }
 
-// 32-bit offsets: rows, heads or sequences 2^30 + 7 elements apart, forwards and backwards. Only the pages that are touched exist.
+// 32-bit offsets: rows, heads or sequences 2^30 + 7 elements apart, forwards and backwards. Only the pages that are touched
+// exist.
 TEST_F(AttentionSlow, RowsBeyondTwoToThe31Elements) {
   constexpr int64_t kFar = (int64_t{1} << 30) + 7;
   constexpr size_t kBytes = static_cast<size_t>(2 * kFar + 64) * 2;
@@ -138,7 +148,8 @@ TEST_F(AttentionSlow, RowsBeyondTwoToThe31Elements) {
   for (int axis = 0; axis < 3; ++axis)
     for (const bool backwards : {false, true}) {
       AttentionCase x;
-      x.batch = axis == 0 ? 3 : 1, x.q_length = x.kv_length = axis == 1 ? 3 : 2, x.heads = x.kv_heads = axis == 2 ? 3 : 2, x.dim = 8;
+      x.batch = axis == 0 ? 3 : 1, x.q_length = x.kv_length = axis == 1 ? 3 : 2, x.heads = x.kv_heads = axis == 2 ? 3 : 2,
+      x.dim = 8;
       use(x);
       AttentionData data(x, guard());
       AttentionArguments a = data.call();
@@ -164,9 +175,10 @@ TEST_F(AttentionSlow, RowsBeyondTwoToThe31Elements) {
       const Status status = run_attention(a, nullptr);
       ASSERT_TRUE(status) << status.message;
       HostHeads got = data.f.o;
-      each_row([&](int64_t b, int64_t r, int64_t h) { std::memcpy(&got.memory[got.place(b, r, h, 0)], place(3, b, r, h), 16); });
-      const AttentionComparison result =
-          compare_attention(data.f.reference(), got, data.f.o, data.f.lse_output(), data.f.lse, false, "axis " + std::to_string(axis));
+      each_row(
+          [&](int64_t b, int64_t r, int64_t h) { std::memcpy(&got.memory[got.place(b, r, h, 0)], place(3, b, r, h), 16); });
+      const AttentionComparison result = compare_attention(data.f.reference(), got, data.f.o, data.f.lse_output(),
+                                                           data.f.lse, false, "axis " + std::to_string(axis));
       EXPECT_TRUE(result.pass()) << result.message;
     }
   for (uint16_t* p : memory) munmap(p, kBytes);

@@ -26,8 +26,12 @@ TEST_F(Attention, RefusalsTouchNothing) {
       {"heads that do not divide", [](AttentionArguments& a) { a.kv_heads = 3; }, {"heads=4", "kv_heads=3"}},
       {"dim 0", [](AttentionArguments& a) { a.dim = 0; }, {"dim=0", "256"}},
       {"dim 257", [](AttentionArguments& a) { a.dim = 257; }, {"dim=257", "256"}},
-      {"infinite scale", [](AttentionArguments& a) { a.scale = std::numeric_limits<float>::infinity(); }, {"scale", "finite"}},
-      {"one list of offsets", [](AttentionArguments& a) { a.q_offsets = reinterpret_cast<const int32_t*>(a.q); }, {"offsets"}},
+      {"infinite scale",
+       [](AttentionArguments& a) { a.scale = std::numeric_limits<float>::infinity(); },
+       {"scale", "finite"}},
+      {"one list of offsets",
+       [](AttentionArguments& a) { a.q_offsets = reinterpret_cast<const int32_t*>(a.q); },
+       {"offsets"}},
       {"129 parts", [](AttentionArguments& a) { a.splits = 129; }, {"splits=129", "128"}},
       {"-1 parts", [](AttentionArguments& a) { a.splits = -1; }, {"splits=-1", "128"}},
       {"strides beyond addresses", [](AttentionArguments& a) { a.k_stride.row = INT64_MAX / 4; }, {"62-bit"}},
@@ -37,14 +41,18 @@ TEST_F(Attention, RefusalsTouchNothing) {
       {"null V", [](AttentionArguments& a) { a.v = nullptr; }, {"V is null"}},
       {"null O", [](AttentionArguments& a) { a.o = nullptr; }, {"O is null"}},
       {"half an element", [](AttentionArguments& a) { a.v = static_cast<const char*>(a.v) + 1; }, {"V", "aligned"}},
-      {"half an LSE", [](AttentionArguments& a) { a.lse = reinterpret_cast<float*>(reinterpret_cast<char*>(a.lse) + 2); }, {"LSE", "aligned"}},
+      {"half an LSE",
+       [](AttentionArguments& a) { a.lse = reinterpret_cast<float*>(reinterpret_cast<char*>(a.lse) + 2); },
+       {"LSE", "aligned"}},
       {"O is Q", [](AttentionArguments& a) { a.q = a.o; }, {"O overlaps Q"}},
       {"O is K", [](AttentionArguments& a) { a.k = a.o; }, {"O overlaps K"}},
       {"LSE in V", [](AttentionArguments& a) { a.v = a.lse; }, {"LSE overlaps V"}},
       {"LSE in O", [](AttentionArguments& a) { a.lse = static_cast<float*>(a.o); }, {"LSE overlaps O"}},
       {"a workspace of 1 byte", [](AttentionArguments& a) { a.splits = 3, a.workspace_bytes = 1; }, {"1"}},
       {"a workspace of half a vector",
-       [](AttentionArguments& a) { a.splits = 3, a.workspace = static_cast<char*>(a.workspace) + 8, a.workspace_bytes = 1 << 20; },
+       [](AttentionArguments& a) {
+         a.splits = 3, a.workspace = static_cast<char*>(a.workspace) + 8, a.workspace_bytes = 1 << 20;
+       },
        {"16"}},
   };
   AttentionCase x;
@@ -60,7 +68,8 @@ TEST_F(Attention, RefusalsTouchNothing) {
     const Status status = run_attention(a, nullptr, &choice);
     EXPECT_EQ(status.code, Code::invalid) << refusal.what << ": " << status.message;
     for (const std::string& part : refusal.in_message)
-      EXPECT_NE(status.message.find(part), std::string::npos) << refusal.what << ": no '" << part << "' in: " << status.message;
+      EXPECT_NE(status.message.find(part), std::string::npos)
+          << refusal.what << ": no '" << part << "' in: " << status.message;
     EXPECT_EQ(status.message.find('\n'), std::string::npos) << refusal.what;
     EXPECT_STREQ(choice.kernel, "none") << refusal.what;
     EXPECT_EQ(before, data.bits()) << refusal.what;

@@ -25,7 +25,8 @@ TEST_F(Attention, SeededCases) {
     if (thread_sanitizer()) {
       if (launched == kThreadSanitizerLeast) break;
       // At most four blocks of a few tiles, and three modes, of which the greedy one is best at meeting in the wrong order.
-      x.batch = 1, x.heads /= x.kv_heads, x.kv_heads = 1, x.heads = std::min<int64_t>(x.heads, 2), x.splits = std::min(x.splits, 2);
+      x.batch = 1, x.heads /= x.kv_heads, x.kv_heads = 1, x.heads = std::min<int64_t>(x.heads, 2),
+      x.splits = std::min(x.splits, 2);
       x.q_lengths.resize(std::min<size_t>(x.q_lengths.size(), 2)), x.kv_lengths.resize(x.q_lengths.size());
       for (int32_t& length : x.q_lengths) length = std::min(length, 64);
       x.q_length = std::min<int64_t>(x.q_length, 64);
@@ -51,7 +52,8 @@ TEST_F(Attention, SeededCases) {
   EXPECT_EQ(schedules.size(), 10u);
 }
 
-// Every path, with whole and cut tiles: dimensions around the tiles' borders against queries and keys that fill tiles or not.
+// Every path, with whole and cut tiles: dimensions around the tiles' borders against queries and keys that fill tiles or
+// not.
 TEST_F(AttentionSlow, EveryDimension) {
   int ran = 0;
   std::set<std::string> tiles;
@@ -59,11 +61,13 @@ TEST_F(AttentionSlow, EveryDimension) {
     if (dim >= 20 && dim % 16 > 1 && dim % 16 != 8 && dim % 16 != 15) continue;
     for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{5, 70}, {65, 33}}) {
       AttentionCase x;
-      x.q_length = queries, x.kv_length = keys, x.dim = dim, x.causal = ran % 2, x.type = ran % 3 ? ElementType::bf16 : ElementType::f16;
+      x.q_length = queries, x.kv_length = keys, x.dim = dim, x.causal = ran % 2,
+      x.type = ran % 3 ? ElementType::bf16 : ElementType::f16;
       x.schedule = ran % 10, x.seed = static_cast<uint64_t>(ran), x.splits = ran % 4;
       AttentionChoice choice;
       ASSERT_TRUE(right(x, &choice));
-      tiles.insert(std::to_string(choice.tile_q) + "x" + std::to_string(choice.tile_k) + "x" + std::to_string(choice.tile_dim));
+      tiles.insert(std::to_string(choice.tile_q) + "x" + std::to_string(choice.tile_k) + "x" +
+                   std::to_string(choice.tile_dim));
       ++ran;
     }
   }
@@ -83,8 +87,10 @@ TEST_F(AttentionSlow, PaddingChangesNoBit) {
     for (const uint16_t padding : {uint16_t{0xffff}, uint16_t{0}, infinity, static_cast<uint16_t>(infinity | 0x8000)}) {
       AttentionData data(x, guard(), padding);
       ASSERT_TRUE(run_attention(data.call(), nullptr));
-      if (first.empty()) first = data.bits();
-      else EXPECT_EQ(first, data.bits()) << data.describe() << " with padding " << padding;
+      if (first.empty())
+        first = data.bits();
+      else
+        EXPECT_EQ(first, data.bits()) << data.describe() << " with padding " << padding;
       ++compared;
     }
   }
