@@ -1,6 +1,6 @@
 // The attention's C interface: checks what C cannot, then calls attention.cuh.
-#include "attention/attention.cuh"
 #include "attention/attention_c.h"
+#include "attention/attention.cuh"
 #include "common/c_abi.cuh"
 
 namespace grout {
@@ -37,13 +37,14 @@ void report_choice(const AttentionChoice& choice, grout_attention_choice& to) {
 }  // namespace
 }  // namespace grout
 
-int32_t grout_attention(const grout_attention_arguments* arguments, void* stream, grout_attention_choice* choice, char* message,
-                        size_t message_bytes) {
+int32_t grout_attention(const grout_attention_arguments* arguments, void* stream, grout_attention_choice* choice,
+                        char* message, size_t message_bytes) {
   using namespace grout;
   return c_call(message, message_bytes, [&]() -> Status {
     AttentionArguments a;
     if (Status status = attention_arguments(arguments, a); !status) return status;
-    if (Status status = choice == nullptr ? Status{} : check_struct("grout_attention_choice", choice); !status) return status;
+    if (Status status = choice == nullptr ? Status{} : check_struct("grout_attention_choice", choice); !status)
+      return status;
     AttentionChoice chosen;
     if (Status status = attention(a, static_cast<cudaStream_t>(stream), &chosen); !status) return status;
     if (choice != nullptr) report_choice(chosen, *choice);

@@ -4,7 +4,7 @@
  *   grout_attention_arguments a = grout_attention_defaults();
  *   a.heads = 16, a.kv_heads = 4, a.q_length = 1, a.kv_length = 4097, a.scale = 0.0884f, a.causal = 1;
  *   a.q = q, a.q_row = 16 * 128, a.q_head = 128, a.k = k, ...
- *   if (grout_attention(&a, stream, NULL, message, sizeof message) != GROUT_OK) puts(message);                               */
+ *   if (grout_attention(&a, stream, NULL, message, sizeof message) != GROUT_OK) puts(message);                           */
 #pragma once
 #include <string.h>
 
@@ -28,7 +28,8 @@ typedef struct grout_attention_arguments {
   const void *q, *k, *v;
   void* o;                        /* overlaps nothing else */
   float* lse;                     /* null, or [batch, heads, q_length]; packed: [heads, q_rows] */
-  int64_t q_batch, q_row, q_head; /* elements from one sequence, row and head to the next; those of one row of one head are neighbours */
+  /* Elements from one sequence, row and head to the next; those of one row of one head are neighbours. */
+  int64_t q_batch, q_row, q_head;
   int64_t k_batch, k_row, k_head;
   int64_t v_batch, v_row, v_head;
   int64_t o_batch, o_row, o_head;
@@ -66,6 +67,7 @@ static inline grout_attention_arguments grout_attention_defaults(void) {
 GROUT_C int32_t grout_attention(const grout_attention_arguments* arguments, void* stream, grout_attention_choice* choice,
                                 char* message, size_t message_bytes);
 
-/* Bytes of workspace with which grout_attention need not allocate: 0 unless the keys are cut into parts, which depends on the device. */
+/* Bytes of workspace with which grout_attention need not allocate: 0 unless the keys are cut into parts, which depends on
+ * the device. */
 GROUT_C int32_t grout_attention_workspace_bytes(const grout_attention_arguments* arguments, uint64_t* bytes, char* message,
                                                 size_t message_bytes);

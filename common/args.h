@@ -135,8 +135,10 @@ class Args {
   }
 
   // Two lists of as many integers, "1,2,3:4,5,6"; nothing where the option is not given, or was refused.
-  std::optional<std::pair<std::vector<int64_t>, std::vector<int64_t>>> lists(const std::string& name, const std::string& form,
-                                                                             const std::string& meaning, int64_t low, int64_t high) {
+  std::optional<std::pair<std::vector<int64_t>, std::vector<int64_t>>> lists(const std::string& name,
+                                                                             const std::string& form,
+                                                                             const std::string& meaning, int64_t low,
+                                                                             int64_t high) {
     const auto text = take(name, form, meaning, "");
     if (!text) return std::nullopt;
     const size_t colon = text->find(':');
@@ -161,8 +163,8 @@ class Args {
     const auto second = read(text->substr(colon + 1));
     if (second.empty()) return std::nullopt;
     if (first.size() == second.size()) return std::pair{first, second};
-    refuse("--" + name + " is '" + *text + "': lists of " + std::to_string(first.size()) + " and of " + std::to_string(second.size()) +
-           " numbers, equal counts are expected");
+    refuse("--" + name + " is '" + *text + "': lists of " + std::to_string(first.size()) + " and of " +
+           std::to_string(second.size()) + " numbers, equal counts are expected");
     return std::nullopt;
   }
 

@@ -127,8 +127,8 @@ struct JudgeLse {
   const float* got;
   __host__ __device__ DeviceTotals operator()(int64_t i) const {
     const AttentionRow row = rows[i / heads];
-    const ElementError e =
-        lse_element_error(ref.lse[i], ref.lse_slack[i], got[grout::lse_index(heads, lse_rows, row.batch, row.row, i % heads)]);
+    const float x = got[grout::lse_index(heads, lse_rows, row.batch, row.row, i % heads)];
+    const ElementError e = lse_element_error(ref.lse[i], ref.lse_slack[i], x);
     return {!e.right, 0, 0, e.right ? INT64_MAX : i, e.error, e.ratio, e.bound};
   }
 };
@@ -338,7 +338,8 @@ inline AttentionComparison verify_attention_on_gpu(const AttentionFixture& f, co
 
 // Device memory that attention in three steps takes: logits and weights of the heads that share a key head.
 inline double unfused_attention_bytes(const AttentionProblem& p) {
-  return 6.0 * static_cast<double>(p.heads / p.kv_heads) * static_cast<double>(p.q_length) * static_cast<double>(p.kv_length);
+  return 6.0 * static_cast<double>(p.heads / p.kv_heads) * static_cast<double>(p.q_length) *
+         static_cast<double>(p.kv_length);
 }
 
 // Attention in three steps: logits in fp32 by cuBLAS, their softmax rounded to the type, its product with V by cuBLAS.

@@ -22,8 +22,10 @@ inline constexpr double kMostOnCpu = kSimulatedBuild ? INFINITY : 0x1p28;
 inline Comparison verify_gemm(const GemmFixture& fixture, double multiply_adds, const std::string& context) {
   return multiply_adds <= kMostOnCpu ? fixture.verify(context) : verify_on_gpu(fixture, context);
 }
-inline AttentionComparison verify_attention(const AttentionFixture& fixture, double multiply_adds, const std::string& context) {
-  return multiply_adds <= kMostOnCpu ? fixture.verify(context) : verify_attention_on_gpu(fixture, AttentionJudge(fixture, context));
+inline AttentionComparison verify_attention(const AttentionFixture& fixture, double multiply_adds,
+                                            const std::string& context) {
+  return multiply_adds <= kMostOnCpu ? fixture.verify(context)
+                                     : verify_attention_on_gpu(fixture, AttentionJudge(fixture, context));
 }
 
 namespace detail {
@@ -78,7 +80,9 @@ inline double time_attention(AttentionFixture& f, const std::string& kernel, con
 
 #else
 
-inline Comparison verify_gemm(const GemmFixture& fixture, double, const std::string& context) { return fixture.verify(context); }
+inline Comparison verify_gemm(const GemmFixture& fixture, double, const std::string& context) {
+  return fixture.verify(context);
+}
 inline AttentionComparison verify_attention(const AttentionFixture& fixture, double, const std::string& context) {
   return fixture.verify(context);
 }
@@ -92,7 +96,8 @@ inline double time_once(const std::function<Status(cudaStream_t)>& run) {
 }
 }  // namespace detail
 
-inline double time_gemm(GemmFixture&, const std::string&, const std::string&, double, const std::function<Status(cudaStream_t)>& run) {
+inline double time_gemm(GemmFixture&, const std::string&, const std::string&, double,
+                        const std::function<Status(cudaStream_t)>& run) {
   return detail::time_once(run);
 }
 inline double time_attention(AttentionFixture&, const std::string&, const std::string&, double,

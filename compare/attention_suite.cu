@@ -1,5 +1,5 @@
-// Attention: our kernels and attention in three steps with cuBLAS, on the same buffers. Peers in one kernel come through PyTorch:
-// tests/tools/torch_peers.py has the same cases under the same names.
+// Attention: our kernels and attention in three steps with cuBLAS, on the same buffers. Peers in one kernel come through
+// PyTorch: tests/tools/torch_peers.py has most of these cases, under the same names.
 //
 // table      as many tokens and as much work in a row of each length; heads of 128, 64 and 256 elements
 // ragged     lengths, and rows, off the tiles: the aligned neighbour; the same operands at odd addresses and pitches
@@ -28,12 +28,14 @@ Case attention_case(const std::string& kind, const Shape& s, const Protocol& pro
   const std::string mask = s.causal ? "causal" : "full";
   Case c;
   c.suite = "attention";
-  c.name = text(s.batch) + "x" + text(s.heads) + (s.heads == s.kv_heads ? "" : "/" + text(s.kv_heads)) + "x" + text(s.q) +
-           (s.q == s.k ? "" : ":" + text(s.k)) + "x" + text(s.dim) + " bf16 " + (kind == "decode" ? kind : mask) +
-           (kind == "packed" ? " packed" : "");
-  c.shape = {{"kind", kind},      {"batch", text(s.batch)}, {"heads", text(s.heads)}, {"kv_heads", text(s.kv_heads)},
-             {"q", text(s.q)},    {"k", text(s.k)},         {"dim", text(s.dim)},     {"mask", mask},
-             {"type", "bf16"},    {"seed", "1"}};
+  c.name = text(s.batch) + "x" + text(s.heads) + (s.heads == s.kv_heads ? "" : "/" + text(s.kv_heads)) + "x" +
+           text(s.q) + (s.q == s.k ? "" : ":" + text(s.k)) + "x" + text(s.dim) + " bf16 " +
+           (kind == "decode" ? kind : mask) + (kind == "packed" ? " packed" : "");
+  c.shape = {{"kind", kind},           {"batch", text(s.batch)},
+             {"heads", text(s.heads)}, {"kv_heads", text(s.kv_heads)},
+             {"q", text(s.q)},         {"k", text(s.k)},
+             {"dim", text(s.dim)},     {"mask", mask},
+             {"type", "bf16"},         {"seed", "1"}};
   if (!lengths.empty()) c.shape.push_back({"lengths", lengths});
   c.protocol = protocol;
   return c;
@@ -47,7 +49,8 @@ std::vector<Case> all_cases() {
   for (const Row& row : {Row{16, 128}, {32, 64}, {8, 256}})
     for (const int64_t batch : {16, 8, 4, 2, 1})
       for (const bool causal : {false, true})
-        cases.push_back(attention_case("table", {batch, row.heads, row.heads, 16384 / batch, 16384 / batch, row.dim, causal},
+        cases.push_back(attention_case("table",
+                                       {batch, row.heads, row.heads, 16384 / batch, 16384 / batch, row.dim, causal},
                                        row.dim == 128 || batch == 4 ? headline(false) : sweep(false)));
   for (const bool causal : {false, true}) {
     for (const int64_t length : {4095, 4097, 1000})
@@ -56,8 +59,9 @@ std::vector<Case> all_cases() {
       cases.push_back(attention_case("ragged", {4, row.heads, row.heads, 1000, 1000, row.dim, causal}, sweep(false)));
     for (const int64_t dim : {72, 96, 127})
       cases.push_back(attention_case("ragged", {4, 16, 16, 4096, 4096, dim, causal}, sweep(false)));
-    cases.push_back(attention_case("ragged", {4, 32, 8, 4000, 4000, 128, causal}, sweep(false)));   // grouped queries
-    cases.push_back(attention_case("ragged", {2, 16, 16, 1000, 5000, 128, causal}, sweep(false)));  // more keys than queries
+    cases.push_back(attention_case("ragged", {4, 32, 8, 4000, 4000, 128, causal}, sweep(false)));  // grouped queries
+    cases.push_back(
+        attention_case("ragged", {2, 16, 16, 1000, 5000, 128, causal}, sweep(false)));  // more keys than queries
     cases.push_back(attention_case("ragged", {1, 4, 4, 65, 97, 72, causal}, sweep(false)));
   }
   for (const bool cold : {false, true})
@@ -65,10 +69,12 @@ std::vector<Case> all_cases() {
       for (const int64_t cache : {4096, 16384, 65536}) {
         if (batch * cache > 262144) continue;  // more memory on the host than the case is worth
         cases.push_back(attention_case("decode", {batch, 32, 8, 1, cache, 128}, headline(cold)));
-        if (batch * cache <= 65536) cases.push_back(attention_case("decode", {batch, 32, 8, 1, cache - 1, 128}, sweep(cold)));
+        if (batch * cache <= 65536)
+          cases.push_back(attention_case("decode", {batch, 32, 8, 1, cache - 1, 128}, sweep(cold)));
       }
   Shape packed{16, 16, 16, 0, 0, 128};
-  for (int64_t b = 0; b < packed.batch; ++b) packed.lengths.push_back(64 + (b * 2531 + 977) % 4033);  // strewn over 64 to 4096
+  for (int64_t b = 0; b < packed.batch; ++b)
+    packed.lengths.push_back(64 + (b * 2531 + 977) % 4033);  // strewn over 64 to 4096
   packed.q = packed.k = *std::max_element(packed.lengths.begin(), packed.lengths.end());
   for (const bool causal : {false, true}) {
     packed.causal = causal;
@@ -94,8 +100,10 @@ std::vector<std::string> policies_of(const std::string& kind, bool cold) {
 std::vector<Pair> pairs_of(const std::vector<std::string>& names) {
   std::vector<Pair> pairs;
   for (const std::string& name : names)
-    if (name == "grout misaligned") pairs.push_back({"grout", name});
-    else if (name != "grout") pairs.push_back({name, "grout"});
+    if (name == "grout misaligned")
+      pairs.push_back({"grout", name});
+    else if (name != "grout")
+      pairs.push_back({name, "grout"});
   return pairs;
 }
 

@@ -1,5 +1,5 @@
-// The two limits of a device, measured beside each case: multiply-adds in registers, and a plain copy. And a plain read of given
-// memory, for kernels that can be no faster.
+// The two limits of a device, measured beside each case: multiply-adds in registers, and a plain copy. And a plain read of
+// given memory, for kernels that can be no faster.
 #pragma once
 #include <memory>
 #include <utility>
@@ -119,8 +119,8 @@ struct alignas(16) ReadWords {
   uint32_t w[4];
 };
 // Each warp writes the exclusive or of the words that it read.
-static __global__ void __launch_bounds__(256) read_kernel(const ReadWords* words, int64_t count, const ReadWords* more, int64_t count_more,
-                                                          uint32_t* out) {
+static __global__ void __launch_bounds__(256)
+    read_kernel(const ReadWords* words, int64_t count, const ReadWords* more, int64_t count_more, uint32_t* out) {
   constexpr int kAtOnce = 8;
   const int64_t first = blockIdx.x * int64_t{blockDim.x} + threadIdx.x, step = int64_t{gridDim.x} * blockDim.x;
   uint32_t all = 0;
@@ -143,7 +143,8 @@ static __global__ void __launch_bounds__(256) read_kernel(const ReadWords* words
 }
 
 // Reads two buffers of whole 16-byte vectors once; judged by the exclusive or of their words, `expected`.
-inline Policy read_peer(const std::string& name, const DeviceBuffer& buffer, const DeviceBuffer& more, uint32_t expected) {
+inline Policy read_peer(const std::string& name, const DeviceBuffer& buffer, const DeviceBuffer& more,
+                        uint32_t expected) {
   DeviceInfo device;
   if (const Status status = device_info(device); !status) throw std::runtime_error(status.message);
   const unsigned blocks = static_cast<unsigned>(device.sms) * 8;
@@ -152,9 +153,10 @@ inline Policy read_peer(const std::string& name, const DeviceBuffer& buffer, con
   p.sample.name = name, p.sample.role = Role::peer;
   p.sample.requested = p.sample.realised = {{"reads", "once"}, {"blocks", std::to_string(blocks)}};
   p.sample.bytes = static_cast<double>(buffer.size() + more.size());
-  p.run = [=, from = buffer.as<ReadWords>(), count = static_cast<int64_t>(buffer.size() / 16), from_more = more.as<ReadWords>(),
-           count_more = static_cast<int64_t>(more.size() / 16)](cudaStream_t s) {
-    const Status status = launch(&read_kernel, dim3(blocks), dim3(256), 0, s, from, count, from_more, count_more, out->as<uint32_t>());
+  p.run = [=, from = buffer.as<ReadWords>(), count = static_cast<int64_t>(buffer.size() / 16),
+           from_more = more.as<ReadWords>(), count_more = static_cast<int64_t>(more.size() / 16)](cudaStream_t s) {
+    const Status status =
+        launch(&read_kernel, dim3(blocks), dim3(256), 0, s, from, count, from_more, count_more, out->as<uint32_t>());
     if (!status) throw std::runtime_error(status.message);
   };
   p.poison = [out] { require_success(cudaMemset(out->data(), kPoison, out->size()), "cudaMemset"); };

@@ -21,7 +21,8 @@ struct Place {
   std::ptrdiff_t byte;
 };
 // Changes one bit at each place, and brings it back.
-template <class Wrong> void each_is_seen(std::span<const Place> places, const Wrong& wrong) {
+template <class Wrong>
+void each_is_seen(std::span<const Place> places, const Wrong& wrong) {
   for (const auto& [what, buffer, byte] : places) {
     unsigned char* place = buffer->as<unsigned char>() + byte;
     unsigned char old = 0;
