@@ -76,12 +76,12 @@ TEST_F(AttentionSlow, UnusualOffsets) {
       }
 }
 
-// More heads than a grid's y or z extent holds, one query each. (As many sequences take minutes here; the GPU runs them.)
-TEST_F(AttentionSlow, ManyHeads) {
-  for (const bool shared : {true, false}) {
+// Many sequences or heads of one query. (More than a grid's y or z extent holds take minutes here; the GPU runs them.)
+TEST_F(AttentionSlow, ManySequencesAndHeads) {
+  for (const auto& [batch, heads, kv_heads] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 4097, 1}, {1, 300, 300}, {301, 1, 1}}) {
     AttentionCase x;
-    x.heads = 65537, x.kv_heads = 1, x.q_length = 1, x.kv_length = 3, x.dim = 8, x.schedule = 1;
-    if (!shared) x.heads = x.kv_heads = 600;
+    x.batch = batch, x.heads = heads, x.kv_heads = kv_heads, x.q_length = 1, x.kv_length = 3, x.dim = 8, x.schedule = 1;
     right(x);
   }
 }
