@@ -65,7 +65,7 @@ template <class T> std::span<const AttentionVariant<T>> attention_variants() { r
 
 // What the choice of tile and splits rests on.
 struct AttentionPlan {
-  bool aligned = false;        // rows of K and V start at multiples of 16 bytes
+  bool aligned = false;        // rows of Q, K and V start at multiples of 16 bytes
   bool short_queries = false;
   int pack = 1;                // query heads in a unit
   int tiles = 0, splits = 1;
@@ -73,12 +73,12 @@ struct AttentionPlan {
 };
 
 inline bool attention_is_aligned(const AttentionArguments& a) {
-  const auto rows_aligned = [&](const void* base, const AttentionStrides& s) {
+  const auto rows_aligned = [&](const void* base, const AttentionStrides& s, int64_t heads) {
     const bool packed = a.q_offsets != nullptr;
-    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && s.row % 8 == 0 && (a.kv_heads == 1 || s.head % 8 == 0) &&
+    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && s.row % 8 == 0 && (heads == 1 || s.head % 8 == 0) &&
            (packed || a.batch == 1 || s.batch % 8 == 0);
   };
-  return rows_aligned(a.k, a.k_stride) && rows_aligned(a.v, a.v_stride);
+  return rows_aligned(a.q, a.q_stride, a.heads) && rows_aligned(a.k, a.k_stride, a.kv_heads) && rows_aligned(a.v, a.v_stride, a.kv_heads);
 }
 
 // Rows of one key head, query by query and head by head, up to which the short tiles are taken: they read K and V once for each 16.

@@ -28,10 +28,6 @@
 
 namespace grout {
 
-// How far a row's scores may rise above its reference before the accumulators are rescaled: powers of two. P is then at most 2^8,
-// which f16 and bf16 hold as well as 1, and sums of it are as exact.
-inline constexpr float kAttentionSlack = 8;
-
 // The reference of a row that has seen nothing: finite, so that -inf minus it is -inf, and its exponential 0.
 inline constexpr float kAttentionLowest = -0x1.fffffep127f;
 
@@ -45,12 +41,11 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   };
   using Storage = AttentionStorage<T, Tile>;
   using KeyPlan = CopyPlan<T, typename Tile::template KeyLayout<T>, Tile::threads, kOptions>;
-  using QueryPlan = CopyPlan<T, typename Tile::template QueryLayout<T>, Tile::threads, CopyOptions{.partial = Partial::zero_fill}>;
-  // What a warp computes: scores (query, key), and O (query, dim). Both as mma accumulates them.
-  constexpr int kAtoms = Tile::row_atoms, kKeys = Tile::keys / Tile::key_warps, kSteps = Tile::dim / 16, kKeySteps = kKeys / 16;
-  using Scores = WarpTiled<MmaM16N8K16C, 1, 1, kAtoms, kKeys / 8>;
+  // What a warp computes: scores (query, key) against 16 keys at a time, and O (query, dim). Both as mma accumulates them.
+  constexpr int kAtoms = Tile::row_atoms, kKeys = Tile::keys / Tile::key_warps, kSteps = Tile::dim / 16, kGroups = kKeys / 16;
+  using Scores = WarpTiled<MmaM16N8K16C, 1, 1, kAtoms, 2>;
   using Output = WarpTiled<MmaM16N8K16C, 1, 1, kAtoms, Tile::dim / 8>;
-  using Probabilities = WarpTiled<MmaM16N8K16A, 1, 1, kAtoms, kKeySteps>;  // the scores as the second product's operand A
+  using Probabilities = WarpTiled<MmaM16N8K16A, 1, 1, kAtoms, 1>;  // the scores as the second product's operand A
   using Rows = Reduced<Scores, 1>;
   using Lanes = SlotsReduced<Scores, 1>;  // rows, and the lanes that share one
 
@@ -62,25 +57,26 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
 
   const auto keys_of = [&](const AttentionBlock& b) { return view(p.k + b.k_offset, layout(shape(b.keys, p.dim), stride(p.k_row, 1_c))); };
   const auto values_of = [&](const AttentionBlock& b) { return view(p.v + b.v_offset, layout(shape(b.keys, p.dim), stride(p.v_row, 1_c))); };
-  // Starts copying a tile of K and V.
-  const auto copy_tile = [&](auto edge, const AttentionBlock& b, int tile, int stage) {
-    if (tile < b.last_tile) {
-      attention_copy<Path, KeyPlan, decltype(edge)::value>(keys_of(b), tile, shared.stage[stage].k, thread);
-      attention_copy<Path, KeyPlan, decltype(edge)::value>(values_of(b), tile, shared.stage[stage].v, thread);
+  constexpr int kAhead = Tile::stages - 1;  // tiles that copies run ahead
+  const int inside = block.keys / Tile::keys;  // tiles all of whose keys exist
+  AttentionWalk<Path, KeyPlan> walk_k(keys_of(block), block.first_tile, thread), walk_v(values_of(block), block.first_tile, thread);
+  const auto copy_inside = [&](const AttentionBlock& b, int stage) {
+    walk_k.copy(keys_of(b), shared.stage[stage].k), walk_v.copy(values_of(b), shared.stage[stage].v);
+  };
+  const auto copy_edge = [&](const AttentionBlock& b, int tile, int stage) {
+    attention_copy<Path, KeyPlan>(keys_of(b), tile, shared.stage[stage].k, thread);
+    attention_copy<Path, KeyPlan>(values_of(b), tile, shared.stage[stage].v, thread);
+  };
+  if (block.first_tile < block.last_tile)  // else Q may be null
+    attention_copy_queries<T, Tile, Path>(p, block, shared.q, thread);
+#pragma unroll 1
+  for (int stage = 0; stage < kAhead; ++stage) {
+    const int tile = block.first_tile + stage;
+    if (tile < block.last_tile) {
+      if (tile < inside) copy_inside(block, stage);
+      else copy_edge(block, tile, stage);
     }
     commit_copies();
-  };
-  using Inside = std::integral_constant<Edge, Edge::along_zeros>;
-  using Anywhere = std::integral_constant<Edge, Edge::zeros>;
-  if (block.first_tile < block.last_tile) {  // else Q may be null
-    const AttentionRows<Tile::packs> rows{block.rows_in_all, p.dim, p.q_row, p.q_head, p.pack};
-    copy_async(QueryPlan{}, shared.q, view(p.q + block.q_offset, rows), {block.first_row, 0}, thread);
-  }
-#pragma unroll 1
-  for (int stage = 0; stage < Tile::stages - 1; ++stage) {
-    const int tile = block.first_tile + stage;
-    if (tile < block.keys / Tile::keys) copy_tile(Inside{}, block, tile, stage);
-    else copy_tile(Anywhere{}, block, tile, stage);
   }
 
   const bool active = block.first_row + first_row < block.rows_in_all;
@@ -112,8 +108,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     const uint32_t shared_q = ptx::shared_address(shared.q), shared_k = ptx::shared_address(shared.stage[stage].k);
     const uint32_t shared_v = ptx::shared_address(shared.stage[stage].v);
 
-    Fragment<float, Scores> s;
-    s.fill(0.f);
+    Fragment<float, Scores> s[kGroups];
+#pragma unroll
+    for (int j = 0; j < kGroups; ++j) s[j].fill(0.f);
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
       uint32_t operand_q[kAtoms][4];
@@ -122,17 +119,19 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
         if constexpr (!Tile::holds_q) read_q.load(operand_q[a], shared_q, a, i);
       }
 #pragma unroll
-      for (int j = 0; j < kKeySteps; ++j) {
+      for (int j = 0; j < kGroups; ++j) {
         if (kMasked && 16 * j >= seen) continue;
         uint32_t operand_k[4];  // 16 keys: two atoms
         read_k.load(operand_k, shared_k, j, i);
+        const uint32_t right[2][2] = {{operand_k[0], operand_k[1]}, {operand_k[2], operand_k[3]}};
 #pragma unroll
         for (int a = 0; a < kAtoms; ++a) {
           const uint32_t(&left)[4] = Tile::holds_q ? held_q[Tile::holds_q ? i : 0][a] : operand_q[a];
-          const uint32_t right[2][2] = {{operand_k[0], operand_k[1]}, {operand_k[2], operand_k[3]}};
-          auto &d0 = s.template part<4>(a * kKeys / 8 + 2 * j), &d1 = s.template part<4>(a * kKeys / 8 + 2 * j + 1);
-          ptx::mma_m16n8k16<T>(d0, left, right[0], d0);
-          ptx::mma_m16n8k16<T>(d1, left, right[1], d1);
+#pragma unroll
+          for (int n = 0; n < 2; ++n) {
+            auto& d = s[j].template part<4>(2 * a + n);
+            ptx::mma_m16n8k16<T>(d, left, right[n], d);
+          }
         }
       }
     }
@@ -140,24 +139,28 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     if constexpr (kMasked) {
       Fragment<int, Rows> visible;  // keys of this tile that each row sees
       make_static<0, Rows::slots>([&](auto slot) { visible[slot] = visible_to(row + Rows::at(lane, slot)[0]); });
-      s = select(coordinate<Scores, 1>(lane) < visible, s, -INFINITY);
+#pragma unroll
+      for (int j = 0; j < kGroups; ++j) s[j] = select(coordinate<Scores, 1>(lane) + 16 * j < visible, s[j], -INFINITY);
     }
-    const auto peak = max_slots<1>(s);
-    bool rises = false;  // above what the exponentials can stand
-    make_static<0, Rows::slots>([&](auto slot) { rises |= peak[slot] * p.scale > m[slot] + kAttentionSlack; });
-    if (ptx::vote_any(rises)) {
+    // How far a row's scores may rise above its reference before it is rescaled, in powers of two. Its exponentials are then at most 2^8,
+    // which bf16 and f16 hold as well as 1; most tiles rescale nothing.
+    constexpr float kSlack = 8;
+    auto peak = max_slots<1>(s[0]);
+#pragma unroll
+    for (int j = 1; j < kGroups; ++j) peak = maximum(peak, max_slots<1>(s[j]));
+    if (ptx::vote_any(any_slot(m + kSlack < peak * p.scale))) {
       const Fragment<float, Rows> next = maximum(m, max<1>(peak) * p.scale);
       const Fragment<float, Rows> factor = exp2(m - next);
       o = o * factor;
       l = l * factor;
       m = next;
     }
-    s = exp2(s * p.scale - m);
-    l = l + sum_slots<1>(s);
-    auto operand_p = pack<T>(redistribute<Probabilities>(s));
 #pragma unroll
-    for (int j = 0; j < kKeySteps; ++j) {
+    for (int j = 0; j < kGroups; ++j) {
       if (kMasked && 16 * j >= seen) continue;
+      const Fragment<float, Scores> exponentials = exp2(s[j] * p.scale - m);
+      l = l + sum_slots<1>(exponentials);
+      auto operand_p = pack<T>(redistribute<Probabilities>(exponentials));
 #pragma unroll
       for (int n = 0; n < Tile::dim / 16; ++n) {
         uint32_t operand_v[4];  // 16 columns: two atoms
@@ -165,9 +168,11 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
         const uint32_t right[2][2] = {{operand_v[0], operand_v[1]}, {operand_v[2], operand_v[3]}};
 #pragma unroll
         for (int a = 0; a < kAtoms; ++a) {
-          auto &d0 = o.template part<4>(a * Tile::dim / 8 + 2 * n), &d1 = o.template part<4>(a * Tile::dim / 8 + 2 * n + 1);
-          ptx::mma_m16n8k16<T>(d0, operand_p.template part<4>(a * kKeySteps + j), right[0], d0);
-          ptx::mma_m16n8k16<T>(d1, operand_p.template part<4>(a * kKeySteps + j), right[1], d1);
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            auto& d = o.template part<4>(a * Tile::dim / 8 + 2 * n + h);
+            ptx::mma_m16n8k16<T>(d, operand_p.template part<4>(a), right[h], d);
+          }
         }
       }
     }
@@ -175,7 +180,10 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
 
   wait_copies<Tile::stages - 2>();
   __syncthreads();
-  if (active && p.sign != 1) attention_scale_rows<T, Tile>(shared.q, first_row, p.sign, lane);
+  if (p.sign != 1) {
+    if (active && first_key == 0) attention_scale_rows<T, Tile>(shared.q, first_row, p.sign, lane);  // once, of the warps that share them
+    __syncthreads();
+  }
   if constexpr (Tile::holds_q) {
 #pragma unroll
     for (int i = 0; i < kSteps; ++i)
@@ -183,25 +191,36 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
       for (int a = 0; a < kAtoms; ++a) read_q.load(held_q[i][a], ptx::shared_address(shared.q), a, i);
   }
   int stage = 0;
-  const auto walk = [&](auto masked, auto edge, const AttentionBlock& b, int tile, int last) {
-#pragma unroll 1
-    for (; tile < last; ++tile) {
-      copy_tile(edge, b, tile + Tile::stages - 1, stage == 0 ? Tile::stages - 1 : stage - 1);
-      if (active) step(masked, b, tile, stage);
-      stage = stage + 1 == Tile::stages ? 0 : stage + 1;
-      wait_copies<Tile::stages - 2>();
-      __syncthreads();
-    }
-    return tile;
+  const auto next_stage = [&] {
+    stage = stage + 1 == Tile::stages ? 0 : stage + 1;
+    wait_copies<Tile::stages - 2>();
+    __syncthreads();
   };
-  // First the tiles that every row sees whole, as long as the copies ahead of them find all rows of their tile; then those that an edge or
-  // the diagonal touches.
-  const int inside = block.keys / Tile::keys, seen = block.all_see / Tile::keys;
-  const int copied = block.last_tile <= inside ? block.last_tile : inside - (Tile::stages - 1);
-  const int reached = walk(std::false_type{}, Inside{}, block, block.first_tile, seen < copied ? seen : copied);
-  // The block's numbers once more: in the loop above registers are scarce.
+  // First the tiles that every row sees whole, as long as the copies ahead of them find all rows of their tile: few instructions and
+  // registers beside the step itself.
+  const int seen = block.all_see / Tile::keys, copied = block.last_tile <= inside ? block.last_tile : inside - kAhead;
+  const int end = seen < copied ? seen : copied, last = block.last_tile;
+  int tile = block.first_tile;
+#pragma unroll 1
+  for (; tile < end; ++tile) {
+    if (tile + kAhead < last) copy_inside(block, stage == 0 ? kAhead : stage - 1);
+    commit_copies();
+    if (active) step(std::false_type{}, block, tile, stage);
+    next_stage();
+  }
+  // Then those that an edge or the diagonal touches. The block's numbers once more, not kept in registers through the loop above.
   const AttentionBlock again = attention_block<Tile>(p, static_cast<uint32_t>(ptx::opaque(static_cast<int>(blockIdx.x))));
-  walk(std::true_type{}, Anywhere{}, again, reached, again.last_tile);
+#pragma unroll 1
+  for (; tile < again.last_tile; ++tile) {
+    const int next = tile + kAhead, to = stage == 0 ? kAhead : stage - 1;
+    if (next < again.last_tile) {
+      if (next < again.keys / Tile::keys) copy_inside(again, to);
+      else copy_edge(again, next, to);
+    }
+    commit_copies();
+    if (active) step(std::true_type{}, again, tile, stage);
+    next_stage();
+  }
   wait_copies<0>();  // all warps have left the ring, and the Q tile is free
   const auto total = sum<1>(l);
   if constexpr (Tile::key_warps == 1) attention_finish_rows<T, Tile>(p, again, shared, o, m, total, warp, lane);

@@ -5,7 +5,7 @@
 
 namespace grout {
 
-// Multiplies a warp's rows of the Q tile by -1 or 0: a negative scale, or none. Warp.
+// Multiplies a warp's rows of the Q tile by -1 or 0: a negative scale, or none. Warp; a barrier follows.
 template <class T, class Tile> GROUT_DEVICE void attention_scale_rows(T* q, int first_row, float sign, int lane) {
   constexpr int kWords = 16 * Tile::row_atoms * Tile::dim / 2;
   const uint32_t rows = ptx::shared_address(q + first_row * Tile::dim);
@@ -17,7 +17,6 @@ template <class T, class Tile> GROUT_DEVICE void attention_scale_rows(T* q, int 
     word[0] = pack<T>(to_float(low) * sign, to_float(high) * sign);
     ptx::store_shared(rows + 4 * static_cast<uint32_t>(i), word);
   }
-  __syncwarp();
 }
 
 // log(l * 2^m), -inf where l is 0.

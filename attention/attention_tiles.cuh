@@ -42,7 +42,7 @@ template <class T> struct AttentionParameters {
   bool causal;
 };
 
-// aligned: rows of K and V start at multiples of 16 bytes; realign: anywhere.
+// aligned: rows of Q, K and V start at multiples of 16 bytes; realign: anywhere.
 enum class AttentionPath { aligned, realign };
 
 // Compile-time shape of a block's work.
@@ -163,12 +163,50 @@ template <class Tile, class T> GROUT_HD AttentionBlock attention_block(const Att
   return b;
 }
 
-// Starts copying tile `tile` of K or V to `shared`. EdgeT: along_zeros where all its rows lie inside, else zeros. All threads.
-template <AttentionPath Path, class Plan, Edge EdgeT, class Source>
+// Starts copying tile `tile` of K or V to `shared`, whatever edge it meets. All threads.
+template <AttentionPath Path, class Plan, class Source>
 GROUT_DEVICE void attention_copy(const Source& source, int tile, typename Plan::Value* shared, int thread GROUT_AT) {
   if constexpr (Path == AttentionPath::aligned)
-    TileWalk<Plan, 0>(source, 0, thread, tile).template copy<EdgeT>(source, shared GROUT_HERE);
+    TileWalk<Plan, 0>(source, 0, thread, tile).template copy<Edge::zeros>(source, shared GROUT_HERE);
   else copy_async(Plan{}, shared, source, {int64_t{tile} * Plan::rows, 0}, thread GROUT_HERE);
+}
+// The same tile after tile, all of whose rows lie inside.
+template <AttentionPath Path, class Plan> class AttentionWalk;
+template <class Plan> class AttentionWalk<AttentionPath::aligned, Plan> {
+ public:
+  template <class Source> GROUT_DEVICE AttentionWalk(const Source& source, int first, int thread) : walk_(source, 0, thread, first) {}
+  template <class Source> GROUT_DEVICE void copy(const Source& source, typename Plan::Value* shared GROUT_AT) {
+    walk_.template copy<Edge::along_zeros>(source, shared GROUT_HERE);
+    walk_.advance(source);
+  }
+
+ private:
+  TileWalk<Plan, 0> walk_;
+};
+template <class Plan> class AttentionWalk<AttentionPath::realign, Plan> {
+ public:
+  template <class Source> GROUT_DEVICE AttentionWalk(const Source&, int first, int thread) : tile_(first), thread_(thread) {}
+  template <class Source> GROUT_DEVICE void copy(const Source& source, typename Plan::Value* shared GROUT_AT) {
+    attention_copy<AttentionPath::realign, Plan>(source, tile_++, shared, thread_ GROUT_HERE);
+  }
+
+ private:
+  int tile_, thread_;
+};
+
+// Starts copying the block's rows of Q. All threads.
+template <class T, class Tile, AttentionPath Path>
+GROUT_DEVICE void attention_copy_queries(const AttentionParameters<T>& p, const AttentionBlock& block, T* shared, int thread GROUT_AT) {
+  using Plan = CopyPlan<T, typename Tile::template QueryLayout<T>, Tile::threads, CopyOptions{.partial = Partial::zero_fill}>;
+  if constexpr (Path == AttentionPath::aligned && !Tile::packs) {
+    const auto rows = view(p.q + block.q_offset, layout(shape(block.rows_in_all, p.dim), stride(p.q_row, 1_c)));
+    const TileWalk<Plan, 0> walk(rows, 0, thread, block.first_row / Tile::q);
+    if (block.rows == Tile::q) walk.template copy<Edge::along_zeros>(rows, shared GROUT_HERE);
+    else walk.template copy<Edge::zeros>(rows, shared GROUT_HERE);
+  } else {
+    const AttentionRows<Tile::packs> rows{block.rows_in_all, p.dim, p.q_row, p.q_head, p.pack};
+    copy_async(Plan{}, shared, view(p.q + block.q_offset, rows), {block.first_row, 0}, thread GROUT_HERE);
+  }
 }
 
 }  // namespace grout

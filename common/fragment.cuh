@@ -216,6 +216,13 @@ template <class OwnershipT, int Axis> GROUT_DEVICE auto coordinate(int thread) {
   return expression<OwnershipT>([thread](auto slot) { return OwnershipT::at(thread, decltype(slot)::value)[Axis]; });
 }
 
+// Does the condition hold in any slot of this thread?
+template <FragmentOrExpression X> GROUT_DEVICE bool any_slot(const X& condition) {
+  bool any = false;
+  make_static<0, X::slots>([&](auto slot) { any |= condition.template value<decltype(slot)::value>(); });
+  return any;
+}
+
 // ---- Reductions ----------------------------------------------------------------------------------------------------
 
 namespace detail {
