@@ -134,6 +134,40 @@ class Args {
     return row && col ? std::pair{*row, *col} : fallback;
   }
 
+  // Two lists of as many integers, "1,2,3:4,5,6"; nothing where the option is not given, or was refused.
+  std::optional<std::pair<std::vector<int64_t>, std::vector<int64_t>>> lists(const std::string& name,
+                                                                             const std::string& form,
+                                                                             const std::string& meaning, int64_t low,
+                                                                             int64_t high) {
+    const auto text = take(name, form, meaning, "");
+    if (!text) return std::nullopt;
+    const size_t colon = text->find(':');
+    if (colon == std::string::npos || text->find(':', colon + 1) != std::string::npos) {
+      refuse("--" + name + " is '" + *text + "': two lists of integers, " + form + ", are expected");
+      return std::nullopt;
+    }
+    const auto read = [&](const std::string& list) {
+      std::vector<int64_t> values;
+      for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = list.find(',', begin);
+        const size_t place = values.size() + 1;
+        const auto value = parse_integer("--" + name + ", number " + std::to_string(place) + " of '" + list + "',",
+                                         list.substr(begin, end == std::string::npos ? end : end - begin), low, high);
+        if (!value) return std::vector<int64_t>();
+        values.push_back(*value);
+      }
+      return values;
+    };
+    const auto first = read(text->substr(0, colon));
+    if (first.empty()) return std::nullopt;
+    const auto second = read(text->substr(colon + 1));
+    if (second.empty()) return std::nullopt;
+    if (first.size() == second.size()) return std::pair{first, second};
+    refuse("--" + name + " is '" + *text + "': lists of " + std::to_string(first.size()) + " and of " +
+           std::to_string(second.size()) + " numbers, equal counts are expected");
+    return std::nullopt;
+  }
+
   // The value of one of the named choices.
   template <class E>
   E choice(const std::string& name, const std::string& meaning, const std::vector<Choice<E>>& choices, E fallback) {
@@ -238,14 +272,15 @@ struct CommonOptions {
   int sim_sms = 4;
 };
 
-inline CommonOptions common_options(Args& args, const std::vector<Choice<std::string>>& kernels) {
+// `integers`: what they are good for.
+inline CommonOptions common_options(Args& args, const std::vector<Choice<std::string>>& kernels,
+                                    const std::string& integers = "integers are small and compared exactly") {
   CommonOptions o;
   o.device = args.choice<Device>("device", "where to run; auto: a usable GPU, else the simulated device",
                                  {{"gpu", Device::gpu}, {"sim", Device::sim}, {"auto", Device::automatic}}, o.device);
   o.kernel = args.choice<std::string>("kernel", "which kernel", kernels, kernels.front().value);
   o.seed = static_cast<uint64_t>(args.integer("seed", "of the data", 1, 0));
-  o.data = args.choice<Data>("data", "integers are small and compared exactly",
-                             {{"random", Data::random}, {"integers", Data::integers}}, o.data);
+  o.data = args.choice<Data>("data", integers, {{"random", Data::random}, {"integers", Data::integers}}, o.data);
   o.json = args.text("json", "also write the result to this file", "");
   o.sim_sms = static_cast<int>(args.integer("sim-sms", "SMs that the simulated device reports", o.sim_sms, 1, 4096));
   const auto folder = std::filesystem::path(o.json).parent_path();

@@ -1,7 +1,7 @@
-/* What the C interfaces (gemm/gemm_c.h, copy/copy_c.h) share. C99 and C++, 64-bit Linux.
+/* What the C interfaces (gemm/gemm_c.h, attention/attention_c.h, copy/copy_c.h) share. C99 and C++, 64-bit Linux.
  *
- * build/gemm/libgrout_gemm.so and build/copy/libgrout_copy.so take device pointers; their twins, ..._sim.so, run on the simulated
- * device and take pointers to ordinary memory. Where nothing was built for a GPU the simulated library has the plain name too:
+ * The libraries (build/gemm/libgrout_gemm.so and so on) take device pointers; their twins, ..._sim.so, run on the simulated device
+ * and take pointers to ordinary memory. Where nothing was built for a GPU the simulated library has the plain name too:
  * grout_device() says which it is.
  *
  * Every function that may fail returns a code, and writes one sentence (on GROUT_OK the empty one) to `message`, cut to fit its

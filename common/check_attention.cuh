@@ -4,9 +4,12 @@
 // NaN lies around every logical element of Q, K and V and in guard bands, O and LSE start as NaN; every byte of them outside
 // the logical result must be untouched. The reference and the bounds: common/attention_reference.cuh.
 #pragma once
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -226,17 +229,27 @@ struct AttentionFixture {
     const int64_t misalignment = (h.layout.offset + h.layout.low()) * 2;
     return DeviceBuffer(h.memory.size() * 2, static_cast<size_t>((misalignment % 256 + 256) % 256), guard_byte, guard);
   }
-  // which: 0 to 2 are Q, K and V; 3: NaN.
+  // which: 0 to 2 are Q, K and V; 3: NaN. By several threads where it is much.
   void fill_rows(HostHeads& into, int64_t batch, int64_t first, int64_t rows, int which) const {
+    constexpr int64_t kRows = 16;  // a thread takes at once
     const StoredHeads& s = into.layout;
     const Fill f{fill.integers, fill.seed * 3 + static_cast<uint64_t>(which), which == 2 ? 8 : 2};
-    for (int64_t row = first; row < first + rows; ++row)
-      for (int64_t h = 0; h < s.heads; ++h) {
-        const int64_t element = ((batch * s.rows + row) * s.heads + h) * s.dim;
-        for (int64_t d = 0; d < s.dim; ++d)
-          into.set(batch, row, h, d,
-                   which == 3 ? NAN : fill_value(f, element + d) * (which == 0 && !fill.integers ? fill.spread : 1));
-      }
+    std::atomic<int64_t> next{first};
+    const auto work = [&] {
+      for (int64_t begin; (begin = next.fetch_add(kRows)) < first + rows;)
+        for (int64_t row = begin; row < std::min(begin + kRows, first + rows); ++row)
+          for (int64_t h = 0; h < s.heads; ++h) {
+            const int64_t element = ((batch * s.rows + row) * s.heads + h) * s.dim;
+            for (int64_t d = 0; d < s.dim; ++d)
+              into.set(batch, row, h, d,
+                       which == 3 ? NAN : fill_value(f, element + d) * (which == 0 && !fill.integers ? fill.spread : 1));
+          }
+    };
+    const bool small = rows * s.heads * s.dim < 1'000'000;
+    std::vector<std::thread> others(small ? 0 : std::max(1u, std::thread::hardware_concurrency()) - 1);
+    for (auto& thread : others) thread = std::thread(work);
+    work();
+    for (auto& thread : others) thread.join();
   }
 };
 

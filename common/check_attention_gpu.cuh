@@ -127,8 +127,8 @@ struct JudgeLse {
   const float* got;
   __host__ __device__ DeviceTotals operator()(int64_t i) const {
     const AttentionRow row = rows[i / heads];
-    const ElementError e =
-        lse_element_error(ref.lse[i], ref.lse_slack[i], got[lse_index(heads, lse_rows, row.batch, row.row, i % heads)]);
+    const float x = got[grout::lse_index(heads, lse_rows, row.batch, row.row, i % heads)];
+    const ElementError e = lse_element_error(ref.lse[i], ref.lse_slack[i], x);
     return {!e.right, 0, 0, e.right ? INT64_MAX : i, e.error, e.ratio, e.bound};
   }
 };
@@ -142,7 +142,7 @@ static __global__ void restore_kernel(const AttentionRow* rows, int64_t count, i
       const int64_t place = o.index(row.batch, row.row, i % heads, d);
       now[place] = before[place];
     }
-    if (lse != nullptr) lse[lse_index(heads, o.rows, row.batch, row.row, i % heads)] = __int_as_float(-1);
+    if (lse != nullptr) lse[grout::lse_index(heads, o.rows, row.batch, row.row, i % heads)] = __int_as_float(-1);
   }
 }
 
@@ -152,7 +152,7 @@ static __global__ void softmax_kernel(const float* logits, void* weights, Elemen
                                       bool causal) {
   ReferenceShared& shared = dynamic_shared<ReferenceShared>();
   const int64_t row = blockIdx.x, i = row % queries;
-  const int64_t visible = !causal ? keys : max(int64_t{0}, min(keys, i + 1 + keys - queries));
+  const int64_t visible = !causal ? keys : std::clamp<int64_t>(i + 1 + keys - queries, 0, keys);
   const float* from = logits + row * keys;
   double most = -INFINITY, total = 0;
   for (int64_t j = threadIdx.x; j < visible; j += blockDim.x) most = fmax(most, from[j]);
@@ -334,6 +334,12 @@ inline AttentionComparison verify_attention_on_gpu(const AttentionFixture& f, co
     result.message += judge.context() + ": " + std::to_string(result.touched) + " elements of no row changed";
   f.check_memory(result, judge.context());
   return result;
+}
+
+// Device memory that attention in three steps takes: logits and weights of the heads that share a key head.
+inline double unfused_attention_bytes(const AttentionProblem& p) {
+  return 6.0 * static_cast<double>(p.heads / p.kv_heads) * static_cast<double>(p.q_length) *
+         static_cast<double>(p.kv_length);
 }
 
 // Attention in three steps: logits in fp32 by cuBLAS, their softmax rounded to the type, its product with V by cuBLAS.

@@ -1,6 +1,8 @@
-// The two limits of a device, measured beside each case: multiply-adds in registers, and a plain copy.
+// The two limits of a device, measured beside each case: multiply-adds in registers, and a plain copy. And a plain read of
+// given memory, for kernels that can be no faster.
 #pragma once
 #include <memory>
+#include <utility>
 
 #include "common/ptx.cuh"
 #include "compare/engine.cuh"
@@ -109,6 +111,73 @@ inline Policy copy_ceiling() {
         "cudaMemcpyAsync");
   };
   return p;
+}
+
+// ---- a plain read ----
+
+struct alignas(16) ReadWords {
+  uint32_t w[4];
+};
+// Each warp writes the exclusive or of the words that it read.
+static __global__ void __launch_bounds__(256)
+    read_kernel(const ReadWords* words, int64_t count, const ReadWords* more, int64_t count_more, uint32_t* out) {
+  constexpr int kAtOnce = 8;
+  const int64_t first = blockIdx.x * int64_t{blockDim.x} + threadIdx.x, step = int64_t{gridDim.x} * blockDim.x;
+  uint32_t all = 0;
+  const auto read = [&](const ReadWords* from, int64_t n) {
+    const auto add = [&](const ReadWords& x) { all ^= x.w[0] ^ x.w[1] ^ x.w[2] ^ x.w[3]; };
+    int64_t i = first;
+    for (; i + (kAtOnce - 1) * step < n; i += kAtOnce * step) {
+      ReadWords x[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) x[j] = from[i + j * step];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) add(x[j]);
+    }
+    for (; i < n; i += step) add(from[i]);
+  };
+  read(words, count), read(more, count_more);
+#pragma unroll
+  for (int bits = 16; bits > 0; bits /= 2) all ^= ptx::shfl_bfly(all, bits);
+  if (threadIdx.x % 32 == 0) out[first / 32] = all;
+}
+
+// Reads two buffers of whole 16-byte vectors once; judged by the exclusive or of their words, `expected`.
+inline Policy read_peer(const std::string& name, const DeviceBuffer& buffer, const DeviceBuffer& more,
+                        uint32_t expected) {
+  DeviceInfo device;
+  if (const Status status = device_info(device); !status) throw std::runtime_error(status.message);
+  const unsigned blocks = static_cast<unsigned>(device.sms) * 8;
+  const auto out = std::make_shared<DeviceBuffer>(size_t{blocks} * 8 * sizeof(uint32_t));
+  Policy p;
+  p.sample.name = name, p.sample.role = Role::peer;
+  p.sample.requested = p.sample.realised = {{"reads", "once"}, {"blocks", std::to_string(blocks)}};
+  p.sample.bytes = static_cast<double>(buffer.size() + more.size());
+  p.run = [=, from = buffer.as<ReadWords>(), count = static_cast<int64_t>(buffer.size() / 16),
+           from_more = more.as<ReadWords>(), count_more = static_cast<int64_t>(more.size() / 16)](cudaStream_t s) {
+    const Status status =
+        launch(&read_kernel, dim3(blocks), dim3(256), 0, s, from, count, from_more, count_more, out->as<uint32_t>());
+    if (!status) throw std::runtime_error(status.message);
+  };
+  p.poison = [out] { require_success(cudaMemset(out->data(), kPoison, out->size()), "cudaMemset"); };
+  p.judge = [out, expected] {
+    std::vector<uint32_t> words(out->size() / sizeof(uint32_t));
+    out->download(words.data());
+    uint32_t all = 0;
+    for (const uint32_t word : words) all ^= word;
+    return Judgement{static_cast<int64_t>(words.size()), all == expected ? 0.0 : 1.0, 0,
+                     all == expected ? "" : "the exclusive or of what was read is wrong"};
+  };
+  return p;
+}
+inline uint32_t exclusive_or(const void* data, size_t bytes) {
+  uint32_t all = 0;
+  for (size_t i = 0; i + sizeof all <= bytes; i += sizeof all) {
+    uint32_t word;
+    std::memcpy(&word, static_cast<const unsigned char*>(data) + i, sizeof word);
+    all ^= word;
+  }
+  return all;
 }
 
 }  // namespace grout::compare

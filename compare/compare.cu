@@ -139,7 +139,7 @@ int run(int argc, char** argv) {
   const auto rounds = args.integer("rounds", "of a replay, instead of those recorded", 0, 1, 1000);
   const bool list = args.flag("list", "name the suite's cases and do nothing"),
              fresh = args.flag("fresh", "measure again what OUTDIR holds already");
-  const std::string first = replay.empty()          ? args.word("SUITE", "gemm, copy or self")
+  const std::string first = replay.empty()          ? args.word("SUITE", "gemm, attention, copy or self")
                             : args.words_left() > 1 ? args.word("CAND.json", "recorded results")
                                                     : "";
   const std::string out_text =
@@ -152,7 +152,7 @@ int run(int argc, char** argv) {
   if (const std::optional<int> done = args.finish()) return *done;
 
   if (!list) require_output(out_text, !replay.empty());
-  const std::vector<Suite> suites = {gemm_suite(), copy_suite(), self_suite()};
+  const std::vector<Suite> suites = {gemm_suite(), attention_suite(), copy_suite(), self_suite()};
   std::vector<Case> wanted;
   ReplayPlan plan;
   if (replay.empty()) {

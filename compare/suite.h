@@ -21,6 +21,7 @@ struct Suite {
 };
 
 Suite gemm_suite();
+Suite attention_suite();
 Suite copy_suite();
 Suite self_suite();
 

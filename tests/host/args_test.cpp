@@ -100,6 +100,37 @@ TEST(Args, RefusesInOneSentenceWithTheValues) {
             "unknown option '--ldq': --lda, --layout, --type, --alpha, --origin, --causal exist\n");
 }
 
+TEST(Args, Lists) {
+  using Lists = std::optional<std::pair<std::vector<int64_t>, std::vector<int64_t>>>;
+  const auto read = [](const char* value, std::string* refusal = nullptr) {
+    const char* words[] = {"p", "--lengths", value};
+    Args args(value == nullptr ? 1 : 3, words, "s");
+    const Lists lists = args.lists("lengths", "Q1,Q2,..:K1,K2,..", "of the sequences", 0, 100);
+    EXPECT_EQ(args.refusals().empty(), lists.has_value() || value == nullptr);
+    if (refusal != nullptr) *refusal = args.refusals().empty() ? "" : args.refusals().front();
+    return lists;
+  };
+  EXPECT_EQ(read(nullptr), std::nullopt);
+  EXPECT_EQ(read("5:7"), (Lists{{{5}, {7}}}));
+  EXPECT_EQ(read("1,0,100:0,2,3"), (Lists{{{1, 0, 100}, {0, 2, 3}}}));
+  const auto refusal = [&](const char* value) {
+    std::string text;
+    EXPECT_EQ(read(value, &text), std::nullopt) << value;
+    return text;
+  };
+  EXPECT_EQ(refusal("1,2"), "--lengths is '1,2': two lists of integers, Q1,Q2,..:K1,K2,.., are expected");
+  EXPECT_EQ(refusal("1:2:3"), "--lengths is '1:2:3': two lists of integers, Q1,Q2,..:K1,K2,.., are expected");
+  EXPECT_EQ(refusal("1,2:3"), "--lengths is '1,2:3': lists of 2 and of 1 numbers, equal counts are expected");
+  EXPECT_EQ(refusal(":3"), "--lengths, number 1 of '', is '': an integer is expected");
+  EXPECT_EQ(refusal("3:"), "--lengths, number 1 of '', is '': an integer is expected");
+  EXPECT_EQ(refusal("3,:4,5"), "--lengths, number 2 of '3,', is '': an integer is expected");
+  EXPECT_EQ(refusal("3:4,,5"), "--lengths, number 2 of '4,,5', is '': an integer is expected");
+  EXPECT_EQ(refusal("3:x"), "--lengths, number 1 of 'x', is 'x': an integer is expected");
+  EXPECT_EQ(refusal("3,-1:4,5"), "--lengths, number 2 of '3,-1', is -1: 0 to 100 is accepted");
+  EXPECT_EQ(refusal("3:101"), "--lengths, number 1 of '101', is 101: 0 to 100 is accepted");
+  EXPECT_EQ(refusal("9223372036854775808:1"), "--lengths, number 1 of '9223372036854775808', is 9223372036854775808: integers of 64 bits are accepted");
+}
+
 TEST(Args, CommonOptions) {
   const auto read = [](std::vector<const char*> words, CommonOptions& options) {
     words.insert(words.begin(), "p");

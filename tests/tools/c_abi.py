@@ -1,8 +1,9 @@
 """c_abi.py BUILD COMPILER: the C interfaces, through the shared libraries of the simulated device. The headers are C99 and C++ and
-agree with grout_c.py; the libraries export what the headers declare and nothing else; GEMM, crop and repack are right bit for bit,
-padding and guard bands included; refusals say why and write nothing; nothing is thrown across."""
+agree with grout_c.py; the libraries export what the headers declare and nothing else; GEMM, attention, crop and repack are right,
+bit for bit wherever their results have one value, padding and guard bands included; refusals say why and write nothing; nothing is thrown across."""
 import ctypes
 import itertools
+import math
 import os
 import random
 import re
@@ -20,7 +21,7 @@ from report import Cases
 build, compiler = sys.argv[1:3]
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 cases = Cases("c_abi")
-LIBRARIES = {"gemm": f"{build}/gemm/libgrout_gemm_sim.so", "copy": f"{build}/copy/libgrout_copy_sim.so"}
+LIBRARIES = {name: f"{build}/{name}/libgrout_{name}_sim.so" for name in ("gemm", "attention", "copy")}
 TYPES = {"bf16": grout_c.BF16, "f16": grout_c.F16, "f32": grout_c.F32}
 BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 CODES = {2: "H", 4: "I"}
@@ -57,6 +58,10 @@ def round_to_bits(kind, value):
         return struct.unpack("<H", struct.pack("<e", value))[0]
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     return bits if kind == "f32" else (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+
+
+def number_of(kind, bits):
+    return struct.unpack("<e" if kind == "f16" else "<f", struct.pack("<H" if kind == "f16" else "<I", bits << 16 if kind == "bf16" else bits))[0]
 
 
 def differing(expected, got):
@@ -298,6 +303,200 @@ for _ in range(2):
     cases.check("an exception becomes a code and its sentence", None if right else f"{done.returncode}: {done.stdout[-500:]}")
 
 
+# --- Attention ----------------------------------------------------------------------------------------------------------------
+
+ATTENTION_SCALE = 32  # of integer products: what is not the greatest logit weighs e^-32 at most, so rows are means of rows of V
+
+
+class Rows:
+    """Q, K or V: small integers [sequence][row][head][element], in random strides, which may be negative."""
+
+    def __init__(self, rng, kind, extents, odd, most):
+        batch, rows, heads, dim = extents
+        pitch = dim + (rng.choice((0, 1, 3)) if odd else -dim % 8)
+        inner, outer = (heads, rows) if rng.random() < 0.5 else (rows, heads)  # which of the two axes is the nearer one
+        strides = [inner * outer * pitch + (rng.choice((0, 5)) if odd else 0), pitch * (heads if inner == heads else 1),
+                   pitch * (1 if inner == heads else rows)]
+        if odd and rng.random() < 0.3:
+            strides[rng.randrange(3)] *= -1
+        self.stored = Strided(rng, kind, extents, (*strides, 1), rng.choice((0, 1, 3, 7)) if odd else 0)
+        self.values = {}
+        for place in itertools.product(*map(range, extents)):
+            self.values[place] = rng.randint(-most, most)
+            self.stored.memory.bits[self.stored.at(*place)] = round_to_bits(kind, self.values[place])
+        self.strides = strides
+        self.address = self.stored.address if all(extents) else None
+
+
+def attention_row(query, keys, values):
+    """(O, LSE) of one query in exact numbers: the mean of the rows of V under the greatest logit, and that logit."""
+    if not keys:
+        return None, -math.inf
+    logits = [sum(x * y for x, y in zip(query, key)) for key in keys]
+    chosen = [value for logit, value in zip(logits, values) if logit == max(logits)]
+    return [sum(column) / len(chosen) for column in zip(*chosen)], ATTENTION_SCALE * max(logits) + math.log(len(chosen))
+
+
+def attention_case(library, rng, kind, causal, lengths, heads, kv_heads, dim, odd, packed, wants_lse, splits, workspace):
+    """Runs one attention of sequences of (queries, keys) each; packed one behind the other, or all of one length. (problem or
+    None, path)."""
+    sequences = len(lengths)
+    total_q, total_k = (sum(x[i] for x in lengths) for i in (0, 1)) if packed else lengths[0]
+    batch = 1 if packed else sequences
+    q, k, v = (Rows(rng, kind, (batch, rows, count, dim), odd, most) for rows, count, most in
+               ((total_q, heads, 1), (total_k, kv_heads, 1), (total_k, kv_heads, 8)))
+    pitch = dim + (rng.choice((0, 1, 3)) if odd else -dim % 8)
+    o_stride = (total_q * heads * pitch + 8 * odd, heads * pitch, pitch)
+    o = Memory(kind, max(1, batch * o_stride[0]), rng.choice((0, 1, 3)) if odd else 0)
+    lse = Memory("f32", max(1, batch * heads * total_q))
+    longest_q, longest_k = (max(x[i] for x in lengths) for i in (0, 1))
+    starts = [[sum(x[i] for x in lengths[:b]) for b in range(sequences + 1)] for i in (0, 1)]
+    offsets = [(ctypes.c_int32 * (sequences + 1))(*x) for x in starts]
+    a = library.arguments(type=TYPES[kind], causal=int(causal), splits=splits, scale=ATTENTION_SCALE, batch=sequences, heads=heads,
+                          kv_heads=kv_heads, q_length=longest_q, kv_length=longest_k, dim=dim, q=q.address, k=k.address,
+                          v=v.address, o=o.address, lse=lse.address if wants_lse else None, q_stride=q.strides, k_stride=k.strides,
+                          v_stride=v.strides, o_stride=o_stride)
+    if packed:
+        a.q_offsets, a.kv_offsets, a.q_rows = ctypes.addressof(offsets[0]), ctypes.addressof(offsets[1]), total_q
+    code, message, needed = library.workspace_bytes(a)
+    if code != grout_c.OK:
+        return f"grout_attention_workspace_bytes: {code} {message}", None
+    space = Memory("f32", needed // 4 + 1)
+    if workspace and needed:
+        a.workspace, a.workspace_bytes = space.address, needed
+    before = [x.memory.snapshot() for x in (q.stored, k.stored, v.stored)]
+    o_before, lse_before, lse_elements = o.snapshot(), lse.snapshot(), {}
+    values = {}  # of O
+    for b, (queries, keys) in enumerate(lengths):
+        stored, q0, k0 = (0, starts[0][b], starts[1][b]) if packed else (b, 0, 0)
+        for h, i in itertools.product(range(heads), range(queries)):
+            seen = max(0, min(keys, i + keys - queries + 1)) if causal else keys
+            row = [q.values[stored, q0 + i, h, d] for d in range(dim)]
+            of = [[[x.values[stored, k0 + j, h // (heads // kv_heads), d] for d in range(dim)] for j in range(seen)] for x in (k, v)]
+            mean, sum_exp = attention_row(row, *of)
+            for d in range(dim):
+                index = stored * o_stride[0] + (q0 + i) * o_stride[1] + h * o_stride[2] + d
+                values[index] = mean[d] if mean else 0.0
+            lse_elements[h * total_q + q0 + i if packed else (b * heads + h) * total_q + i] = sum_exp
+    code, message, choice = library.attention(a)
+    if code != grout_c.OK or message:
+        return f"{code} '{message}'", None
+    problems = []
+    # One number, where the mean is one of the type; where it is 0, what the other keys weigh is left. Parts of the keys are weighed
+    # by differences of logits in fp32.
+    parted, taken = choice.splits > 1, {}
+    for index, value in values.items():
+        slack = abs(value) * 2.0**-13 + (2.0**-11 if parted else 1e-10)
+        least, most = (number_of(kind, round_to_bits(kind, value + sign * slack)) for sign in (-1, 1))
+        if least <= number_of(kind, o.bits[index]) <= most:
+            taken[index] = o.bits[index]
+    if len(taken) != len(values):
+        index = next(index for index in values if index not in taken)
+        problems.append(f"{len(values) - len(taken)} elements of O are wrong, the first: {number_of(kind, o.bits[index])} at {index}, "
+                        f"expected {values[index]}")
+    else:
+        problems.append(differing(o.with_elements(o_before, taken), o.snapshot()))
+    lse_taken = {}
+    for index, value in lse_elements.items() if wants_lse else ():
+        got = struct.unpack("<f", struct.pack("<I", lse.bits[index]))[0]
+        if got == value or abs(got - value) <= 2.0**-19 * (abs(value) + 1):
+            lse_taken[index] = lse.bits[index]
+        else:
+            problems.append(f"LSE[{index}] is {got}, expected {value}")
+    problems.append(differing(lse.with_elements(lse_before, lse_taken), lse.snapshot()) and "bytes around LSE changed, or it is wrong")
+    problems += [differing(old, x.memory.snapshot()) and "an operand changed" for x, old in zip((q.stored, k.stored, v.stored), before)]
+    got, empty = choice.as_text(), not lse_elements
+    if got["path"] not in (("none",) if empty else ("aligned", "bounded", "realign")) or (got["kernel"] == "none") != empty or \
+            (choice.blocks == 0) != empty or (choice.tile_q == 0) != empty or (splits and not empty and choice.splits != splits):
+        problems.append(f"reported {got}, {choice.blocks} blocks, {choice.splits} splits, of {splits} asked for")
+    if bytes(space.bits[-1:]) != b"\xff" * 4:
+        problems.append("bytes behind the workspace changed")
+    if not empty and (needed > 0) != (choice.splits > 1):
+        problems.append(f"{needed} bytes of workspace for {choice.splits} splits")
+    return "; ".join(p for p in problems if p) or None, got["path"]
+
+
+def check_attention(library):
+    rng = random.Random(5)
+    problems, paths, count = [], set(), 0
+    shapes = [([(17, 33)], 4, 2, 9), ([(5, 70), (5, 70)], 3, 1, 24), ([(1, 130)], 4, 4, 64), ([(9, 4)], 2, 1, 17), ([(3, 0)], 2, 2, 8),
+              ([(0, 3)], 2, 2, 8), ([(64, 64)], 1, 1, 32), ([(2, 3)], 1, 1, 1), ([(3, 5)], 2, 1, 256), ([(16, 256)], 2, 2, 64)]
+    packed_shapes = [([(7, 9), (0, 4), (5, 0), (33, 70), (1, 1)], 2, 1, 16), ([(1, 40), (1, 3)], 4, 2, 24), ([(0, 0)], 1, 1, 8)]
+    for number, (kind, causal, odd, (shape, packed)) in enumerate(itertools.product(
+            ("bf16", "f16"), (False, True), (False, True), [(x, False) for x in shapes] + [(x, True) for x in packed_shapes])):
+        arguments = (kind, causal, *shape, odd, packed, number % 3 != 0, (0, 1, 2, 3)[number % 4], number % 5 < 3)
+        problem, path = attention_case(library, rng, *arguments)
+        count += 1
+        paths.add(path)
+        if problem:
+            problems.append(f"{arguments}: {problem}")
+    missing = {"none", "aligned", "bounded", "realign"} - paths
+    if missing:
+        problems.append(f"no case took {sorted(missing)}")
+    cases.check(f"attention: {count} problems with exact answers, every mask, type and path", "\n".join(problems[:5]))
+
+
+def check_attention_refusals(library):
+    memory = Memory("bf16", 8192)
+    before, size = memory.snapshot(), ctypes.sizeof(grout_c.AttentionArguments)
+    table = [
+        ({"size": size - 8}, [f"size is {size - 8}", f"has {size} bytes"]),
+        ({"type": grout_c.F32}, ["f32", "bf16 and f16"]),
+        ({"type": 3}, ["type=3", "1 (f16)"]),
+        ({"causal": 2}, ["causal=2", "1 (yes)"]),
+        ({"kernel": 2}, ["kernel=2", "1 (mma)"]),
+        ({"kernel": -1}, ["kernel=-1"]),
+        ({"splits": 129}, ["splits=129", "128"]),
+        ({"batch": -1}, ["batch=-1"]),
+        ({"q_length": -1}, ["-1 queries"]),
+        ({"kv_length": 2**31}, ["2147483648 keys"]),
+        ({"heads": 3}, ["heads=3", "kv_heads=2"]),
+        ({"kv_heads": 0}, ["kv_heads=0"]),
+        ({"dim": 0}, ["dim=0", "1 to 256"]),
+        ({"dim": 257}, ["dim=257"]),
+        ({"scale": math.inf}, ["scale=inf"]),
+        ({"q": None}, ["Q is null"]),
+        ({"k": None}, ["K is null"]),
+        ({"v": None}, ["V is null"]),
+        ({"o": None}, ["O is null"]),
+        ({"o": memory.address + 4097}, ["O is not aligned"]),
+        ({"lse": memory.address + 6002}, ["LSE is not aligned"]),
+        ({"o": memory.address}, ["O overlaps Q"]),
+        ({"lse": memory.address + 4096}, ["LSE overlaps O"]),
+        ({"o_head": 4}, ["rows of O may overlap"]),
+        ({"q_row": 2**62}, ["62-bit"]),
+        ({"q_offsets": memory.address}, ["one of the two is null"]),
+        ({"splits": 2, "workspace": memory.address + 8192, "workspace_bytes": 4}, ["the workspace has 4 bytes"]),
+    ]
+    fields = dict(heads=4, kv_heads=2, q_length=5, kv_length=6, dim=8, q=memory.address, k=memory.address + 1024, v=memory.address + 2048,
+                  o=memory.address + 4096, q_stride=(160, 32, 8), k_stride=(96, 16, 8), v_stride=(96, 16, 8), o_stride=(160, 32, 8))
+    problems = []
+    for changes, said in table:
+        a = library.arguments(**fields)
+        for name, value in changes.items():
+            setattr(a, name, value)
+        choice = grout_c.sized(grout_c.AttentionChoice, tile_q=-7)
+        code, message = library.said(lambda *to: library.run(ctypes.byref(a), None, ctypes.byref(choice), *to))
+        if code != grout_c.INVALID or not all(text in message for text in said) or "\n" in message:
+            problems.append(f"{changes}: {code} '{message}', not {said}")
+        if memory.snapshot() != before or choice.tile_q != -7 or choice.kernel:
+            problems.append(f"{changes}: something was written")
+    a, choice = library.arguments(**fields), grout_c.AttentionChoice(size=8, tile_q=-7)
+    code, message = library.said(lambda *to: library.run(ctypes.byref(a), None, ctypes.byref(choice), *to))
+    if code != grout_c.INVALID or "grout_attention_choice: size is 8" not in message or choice.tile_q != -7 or memory.snapshot() != before:
+        problems.append(f"a choice of another size: {code} '{message}'")
+    code, message = library.said(lambda *to: library.run(None, None, None, *to))
+    if code != grout_c.INVALID or "is null" not in message:
+        problems.append(f"null arguments: {code} '{message}'")
+    code, message, needed = library.workspace_bytes(library.arguments(**{**fields, "dim": 300}))
+    if (code, needed) != (grout_c.INVALID, 0) or "dim=300" not in message:
+        problems.append(f"the workspace of a refused problem: {code} {needed} '{message}'")
+    code, message = library.said(lambda *to: library.workspace(ctypes.byref(a), None, *to))
+    if code != grout_c.INVALID or "null" not in message:
+        problems.append(f"nowhere to write the workspace's size: {code} '{message}'")
+    cases.check(f"attention: {len(table) + 4} refusals, one sentence each, nothing written", "\n".join(problems[:5]))
+
+
 # --- Crop and repack -------------------------------------------------------------------------------------------------------
 
 class Strided:
@@ -467,9 +666,11 @@ CONSTANTS = {"GROUT_C_VERSION": grout_c.VERSION, "GROUT_OK": grout_c.OK, "GROUT_
              "GROUT_UNSUPPORTED": grout_c.UNSUPPORTED, "GROUT_DEVICE_ERROR": grout_c.DEVICE_ERROR, "GROUT_BF16": grout_c.BF16,
              "GROUT_F16": grout_c.F16, "GROUT_F32": grout_c.F32, "GROUT_BOUNDS_AUTO": grout_c.BOUNDS_AUTO,
              "GROUT_BOUNDS_CHECKED": grout_c.BOUNDS_CHECKED, "GROUT_BOUNDS_NONE": grout_c.BOUNDS_NONE,
+             **{f"GROUT_ATTENTION_{name.upper()}": i for i, name in enumerate(grout_c.ATTENTION_KERNELS)},
              **{f"GROUT_CROP_{name.upper()}": i for i, name in enumerate(grout_c.CROP_KERNELS)},
              **{f"GROUT_CROP_PATH_{name.upper()}": i for i, name in enumerate(grout_c.CROP_PATHS)}}
 PROGRAM = """#include <stdio.h>
+#include "attention/attention_c.h"
 #include "copy/copy_c.h"
 #include "gemm/gemm_c.h"
 int main(void) {
@@ -478,8 +679,9 @@ int main(void) {
   unsigned short half[6] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0}; /* 1 .. 6 */
   grout_gemm_choice choice;
   grout_gemm_arguments g = grout_gemm_defaults();
+  grout_attention_arguments attention = grout_attention_defaults();
   grout_crop_arguments crop = {sizeof crop, GROUT_CROP_BOUNDED, GROUT_F32, 0, a, 2, 3, 3, 1, 0, 0, d, 1, 1, 1};
-  (void)crop;
+  (void)crop, (void)attention;
   choice.size = sizeof choice;
   g.m = 2, g.n = 2, g.k = 3, g.out = GROUT_F32, g.a = half, g.b = half, g.d = d, g.lda = 3, g.ldb = 2, g.ldc = 2;
 %s
@@ -560,14 +762,16 @@ def check_plain_name(directory, kind):
 check_headers()
 for directory, path in LIBRARIES.items():
     check_exports(directory, path)
-check_plain_name("gemm", grout_c.Gemm)
-check_plain_name("copy", grout_c.Copy)
-gemm, copy = grout_c.Gemm(LIBRARIES["gemm"]), grout_c.Copy(LIBRARIES["copy"])
+for directory, kind in (("gemm", grout_c.Gemm), ("attention", grout_c.Attention), ("copy", grout_c.Copy)):
+    check_plain_name(directory, kind)
+gemm, attention, copy = grout_c.Gemm(LIBRARIES["gemm"]), grout_c.Attention(LIBRARIES["attention"]), grout_c.Copy(LIBRARIES["copy"])
 check_gemm(gemm)
 check_gemm_refusals(gemm)
 check_messages(gemm)
 check_threads(gemm)
 check_nothing_is_thrown()
+check_attention(attention)
+check_attention_refusals(attention)
 check_crop(copy)
 check_crop_refusals(copy)
 check_repack(copy)

@@ -32,6 +32,57 @@ EVERY = [
     (f"--json {folder}", 2, [folder, "is a folder"]),
     ("16 16 16 16", 2, ["unexpected argument '16'", "usage"]),
 ]
+ATTENTION = [
+    ("--kernel wgmma", 2, ["--kernel wgmma is not built yet", "auto, mma exist"]),
+    ("--type f32", 2, ["'f32'", "bf16, f16 exist"]),
+    ("--storage hsbd", 2, ["'hsbd'", "bshd, bhsd exist"]),
+    ("--heads 3 --kv-heads 2", 2, ["heads=3", "kv_heads=2"]),
+    ("--heads 2 --kv-heads 4", 2, ["heads=2", "kv_heads=4"]),
+    ("--heads 0", 2, ["heads=0", "at least 1"]),
+    ("--kv-heads 0", 2, ["kv_heads=0", "at least 1"]),
+    ("--heads -1", 2, ["heads=-1"]),
+    (f"--heads {MOST}", 2, [f"heads={MOST}", "2^31"]),
+    ("--dim 0", 2, ["dim=0", "1 to 256"]),
+    ("--dim 257", 2, ["dim=257", "1 to 256"]),
+    (f"--dim {MOST}", 2, [f"dim={MOST}", "1 to 256"]),
+    (f"--dim {-MOST - 1}", 2, [f"dim={-MOST - 1}", "1 to 256"]),
+    ("--batch -1", 2, ["--batch is -1", "at least 0"]),
+    (f"--batch {MOST}", 2, [f"batch={MOST}", "62-bit"]),
+    ("--scale nan", 2, ["'nan'", "finite"]),
+    ("--scale 1e39", 2, ["'1e39'", "3.4e38"]),
+    ("--splits 129", 2, ["--splits is 129", "0 to 128"]),
+    ("--splits -1", 2, ["--splits is -1"]),
+    ("--offset -1", 2, ["--offset is -1", "0 to 1048576"]),
+    ("--offset-o 1048577", 2, ["--offset-o is 1048577", "0 to 1048576"]),
+    ("--causal=yes", 2, ["--causal takes no value"]),
+    ("--lengths 3:4", 2, ["--lengths", "SQ=16 SK=16 beside it is refused"]),
+    ("--batch 0", 0, []),
+    ("--splits 2 --causal --offset-q 1 --offset-k 2 --offset-v 3 --offset-o 4 --storage bhsd --type f16", 0, []),
+]
+ATTENTION_WHOLE = [
+    ("", 2, ["SQ is missing"]),
+    ("-1", 2, ["SQ is -1", "0 to 2147483647"]),
+    ("3 -1", 2, ["SK is -1", "0 to 2147483647"]),
+    ("2147483648", 2, ["SQ is 2147483648"]),
+    (f"{MOST + 1}", 2, [f"SQ is {MOST + 1}", "64 bits"]),
+    ("x", 2, ["'x'", "integer"]),
+    ("5 6 7", 2, ["unexpected argument '7'", "SQ [SK]"]),
+    ("2147483647 --heads 2147483647", 2, ["2147483647 queries", "heads=2147483647", "62-bit"]),
+    ("1000000 --heads 4096", 77, ["SQ=1000000 SK=1000000", "heads=4096", "GB"]),
+    ("--lengths", 2, ["--lengths needs a value", "Q1,Q2,..:K1,K2,.."]),
+    ("--lengths 3,4", 2, ["'3,4'", "two lists"]),
+    ("--lengths 3:4:5", 2, ["'3:4:5'", "two lists"]),
+    ("--lengths 3,4:5", 2, ["'3,4:5'", "lists of 2 and of 1"]),
+    ("--lengths 3,-4:5,6", 2, ["-4", "0 to 2147483647"]),
+    ("--lengths 3,:5,6", 2, ["number 2 of '3,'", "integer"]),
+    ("--lengths 3:5x", 2, ["'5x'", "integer"]),
+    ("--lengths 3:2147483648", 2, ["2147483648", "0 to 2147483647"]),
+    ("--lengths 2147483647,1:1,1", 2, ["2147483648 queries", "32 bits"]),
+    ("--lengths 3:4 --batch 2", 2, ["--lengths", "--batch 2 beside it is refused"]),
+    ("--lengths 1000000000,0:1,0 --heads 64", 77, ["1000000000 queries and 1 keys in all", "heads=64", "GB"]),
+    ("0", 0, []), ("0 5", 0, []), ("5 0", 0, []), ("0 --batch 7", 0, []), ("1", 0, []),
+    ("--lengths 0,0:0,5", 0, []), ("--lengths 3,0,7:0,2,9 --causal --heads 4 --kv-heads 2 --dim 24", 0, []),
+]
 COPY = [
     ("--ld 8", 2, ["--ld is 8", "at least the 16"]),
     (f"--ld {-MOST - 1}", 2, [f"--ld is {-MOST - 1}", "at least the 16"]),
@@ -138,7 +189,7 @@ def problem(program, words, code, parts):
     return f"{words}: {', '.join(wrong)}; it said: {done.stderr}{done.stdout}" if wrong else None
 
 
-for program in sorted(glob.glob(f"{build}/copy/copy_*_sim") + glob.glob(f"{build}/gemm/gemm_*_sim")):
+for program in sorted(path for directory in ("copy", "gemm", "attention") for path in glob.glob(f"{build}/{directory}/{directory}_*_sim")):
     name = os.path.basename(program)[:-len("_sim")]
     extents = "16 16 16" if name.startswith("gemm") else "16 16"
     requests = [(f"{extents} {words}", *rest) for words, *rest in EVERY]
@@ -153,6 +204,8 @@ for program in sorted(glob.glob(f"{build}/copy/copy_*_sim") + glob.glob(f"{build
         requests += [(f"{extents} {words}", *rest) for words, *rest in more] + EXTENTS
         if name == "copy_repack":
             requests += TRANSPOSED
+    if name.startswith("attention"):
+        requests += [(f"{extents} {words}", *rest) for words, *rest in ATTENTION] + ATTENTION_WHOLE
     if name == "gemm_batched":
         requests += [(f"{extents} {words}", *rest) for words, *rest in GEMM_BATCHED]
     found = [said for request in requests if (said := problem(program, *request))]

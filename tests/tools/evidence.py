@@ -148,6 +148,11 @@ def verify(data, file):
         raise Problem(f"{file}: the stored counts do not follow from the cases, which give {total}")
 
 
+def is_torch(file):
+    """Is it what torch_peers.py wrote? By its name."""
+    return file.startswith("torch_")
+
+
 def verify_torch(data, file):
     """The same for what torch_peers.py --json writes, which stores no derived figures."""
     for name, protocol in (("headline", torch_peers.HEADLINE), ("sweep", torch_peers.SWEEP)):
@@ -170,6 +175,8 @@ def verify_torch(data, file):
         for p in case["policies"]:
             if failed:  # then no policy of the case has a figure
                 p = {**p, "failure": p["failure"] or "another policy of the case failed"}
+            if p.get("refused"):
+                p = {**p, "failure": p["refused"]}
             check_rounds(f"{where}, {p['name']}", p, rounds, rounds + 1 + (p["graph"] > 0))
 
 
@@ -178,8 +185,8 @@ class Evidence:
 
     def __init__(self, data, file):
         self.data, self.file = data, file
-        (verify_torch if file == TORCH else verify)(data, file)
-        cold = lambda case: case["mode"] == "cold" if file == TORCH else case["protocol"]["cold"]
+        (verify_torch if is_torch(file) else verify)(data, file)
+        cold = lambda case: case["mode"] == "cold" if is_torch(file) else case["protocol"]["cold"]
         self.cases = {(case["suite"], case["name"], cold(case)): case for case in data["cases"]}
 
 
@@ -221,7 +228,7 @@ class Block:
         if not self.used:
             return "None of its cases is there."
         data, used = self.evidence.data, self.protocols_used()
-        torch = self.evidence.file == TORCH
+        torch = is_torch(self.evidence.file)
         runs = [data] if torch else [data["runs"][i] for i in sorted({c["run"] for c in self.used})]
         made = []
         for run in runs:

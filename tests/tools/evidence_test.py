@@ -523,6 +523,13 @@ tampered("PyTorch: a failure beside a peer's figure",
          lambda data: data["cases"][0]["policies"][0].update(round_us=[], round_wall_us=[], failure="wrong"),
          "figures and a failure",
          file=e.TORCH)
+tampered("PyTorch: a refusal beside a figure",
+         lambda data: data["cases"][0]["policies"][1].update(refused="it cannot"),
+         "figures and a failure",
+         file=e.TORCH)
+refusing = copy.deepcopy(DATA[e.TORCH])
+refusing["cases"][0]["policies"][1].update(refused="it cannot", round_us=[], round_wall_us=[], validated=0)
+cases.check("PyTorch: a peer that refuses has no figure, the others have", None if e.Evidence(refusing, e.TORCH).cases else "no cases")
 
 SOURCE = (e.ROOT / "compare/record.h").read_text(encoding="utf-8")
 equal("the protocols of record.h",

@@ -1,4 +1,4 @@
-"""The C interfaces (gemm/gemm_c.h, copy/copy_c.h) for Python, with ctypes: no package is needed.
+"""The C interfaces (gemm/gemm_c.h, attention/attention_c.h, copy/copy_c.h) for Python, with ctypes: no package is needed.
 
     library = grout_c.Gemm("build/gemm/libgrout_gemm.so")
     g = library.arguments(m=65, n=97, k=73, a=address, b=address, d=address, lda=73, ldb=97, ldc=97)
@@ -12,6 +12,7 @@ VERSION = 1
 OK, INVALID, UNSUPPORTED, DEVICE_ERROR = 0, 2, 3, 4
 BF16, F16, F32 = 0, 1, 2
 BOUNDS_AUTO, BOUNDS_CHECKED, BOUNDS_NONE = 0, 1, 2
+ATTENTION_KERNELS = ("auto", "mma")  # by number
 CROP_KERNELS = ("bounded", "stream", "load", "ring", "store", "cluster", "swizzle")  # by number
 CROP_PATHS = ("bounded", "tensor", "stream")
 
@@ -35,6 +36,26 @@ class GemmChoice(ctypes.Structure):
                 "tile": f"{self.tile_m}x{self.tile_n}x{self.tile_k}", "reason": self.reason.decode()}
 
 
+class AttentionArguments(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("type", c_int32), ("causal", c_int32), ("kernel", c_int32), ("splits", c_int32),
+                ("scale", c_float), *((name, c_int64) for name in ("batch", "heads", "kv_heads", "q_length", "kv_length", "dim")),
+                *((name, c_void_p) for name in ("q", "k", "v", "o", "lse")),
+                *((f"{operand}_{axis}", c_int64) for operand in "qkvo" for axis in ("batch", "row", "head")),
+                ("q_offsets", c_void_p), ("kv_offsets", c_void_p), ("q_rows", c_int64), ("workspace", c_void_p),
+                ("workspace_bytes", c_uint64)]
+
+
+class AttentionChoice(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("tile_q", c_int32), ("tile_k", c_int32), ("tile_dim", c_int32), ("threads", c_int32),
+                ("splits", c_int32), ("shared_bytes", c_uint64), ("blocks", c_int64), ("kernel", c_char * 16), ("path", c_char * 16),
+                ("reason", c_char * 128)]
+
+    def as_text(self):
+        """What was launched, by name: the `realised` of a comparison."""
+        return {"kernel": self.kernel.decode(), "path": self.path.decode(), "tile": f"{self.tile_q}x{self.tile_k}x{self.tile_dim}",
+                "splits": str(self.splits), "reason": self.reason.decode()}
+
+
 class CropArguments(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("kernel", c_int32), ("type", c_int32), ("reserved", c_int32), ("source", c_void_p),
                 ("source_rows", c_int64), ("source_cols", c_int64), ("row_stride", c_int64), ("col_stride", c_int64),
@@ -49,8 +70,8 @@ class RepackOperand(ctypes.Structure):
 
 
 # In the headers' names.
-STRUCTS = {"grout_gemm_arguments": GemmArguments, "grout_gemm_choice": GemmChoice, "grout_crop_arguments": CropArguments,
-           "grout_repack_operand": RepackOperand}
+STRUCTS = {"grout_gemm_arguments": GemmArguments, "grout_gemm_choice": GemmChoice, "grout_attention_arguments": AttentionArguments,
+           "grout_attention_choice": AttentionChoice, "grout_crop_arguments": CropArguments, "grout_repack_operand": RepackOperand}
 
 
 def sized(struct, **fields):
@@ -86,18 +107,17 @@ class Library:
         return self.said(self.handle.grout_device_usable)
 
 
-class Gemm(Library):
+class Problem(Library):
+    """A library with one entry grout_NAME, its arguments, its choice and its workspace."""
+    NAME, CHOICE = "", None
+
     def __init__(self, path):
         super().__init__(path)
-        self.run = self.function("grout_gemm", [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t])
-        self.workspace = self.function("grout_gemm_workspace_bytes", [c_void_p, c_void_p, c_void_p, c_size_t])
+        self.run = self.function(f"grout_{self.NAME}", [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t])
+        self.workspace = self.function(f"grout_{self.NAME}_workspace_bytes", [c_void_p, c_void_p, c_void_p, c_size_t])
 
-    @staticmethod
-    def arguments(**fields):
-        return sized(GemmArguments, **{"alpha": 1, "batch": 1, **fields})
-
-    def gemm(self, arguments, stream=None):
-        choice = sized(GemmChoice)
+    def call(self, arguments, stream=None):
+        choice = sized(self.CHOICE)
         code, message = self.said(lambda *to: self.run(ctypes.byref(arguments), stream, ctypes.byref(choice), *to))
         return code, message, choice
 
@@ -105,6 +125,32 @@ class Gemm(Library):
         count = c_uint64()
         code, message = self.said(lambda *to: self.workspace(ctypes.byref(arguments), ctypes.byref(count), *to))
         return code, message, count.value
+
+
+class Gemm(Problem):
+    NAME, CHOICE = "gemm", GemmChoice
+
+    @staticmethod
+    def arguments(**fields):
+        return sized(GemmArguments, **{"alpha": 1, "batch": 1, **fields})
+
+    def gemm(self, arguments, stream=None):
+        return self.call(arguments, stream)
+
+
+class Attention(Problem):
+    NAME, CHOICE = "attention", AttentionChoice
+
+    @staticmethod
+    def arguments(kernel="auto", **fields):
+        """Strides as q_stride=(batch, row, head), and so on."""
+        for operand in "qkvo":
+            fields.update(zip((f"{operand}_{axis}" for axis in ("batch", "row", "head")), fields.pop(f"{operand}_stride", ())))
+        return sized(AttentionArguments, kernel=ATTENTION_KERNELS.index(kernel),
+                     **{"scale": 1, "batch": 1, "heads": 1, "kv_heads": 1, "dim": 128, **fields})
+
+    def attention(self, arguments, stream=None):
+        return self.call(arguments, stream)
 
 
 class Copy(Library):

@@ -1,10 +1,12 @@
-"""torch_peers.py BUILD [--only TEXT] [--cold] [--quick] [--json FILE] [--device gpu|sim]: crop and GEMM of the libraries in a build
-folder (libgrout_copy.so, libgrout_gemm.so) paired with PyTorch's strided copy and torch.mm, in one process on the same buffers.
+"""torch_peers.py BUILD [--suite SUITE] [--only TEXT...] [--cold] [--quick] [--json FILE] [--device gpu|sim]: crop, GEMM and attention
+of the libraries in a build folder (libgrout_copy.so, libgrout_gemm.so, libgrout_attention.so) paired with PyTorch's strided copy,
+torch.mm and scaled_dot_product_attention, in one process on the same buffers.
 
 Every output is poisoned with NaN and compared in full before anything is timed and after each round, copies bit for bit, products
-within what fp32 accumulation may lose; a wrong one ends the run without a figure for its case. A round visits every policy once,
-forth and back in turn; a visit is nine batches of 40 ms, its figure their median; a policy's figure is the median of its rounds, a
-ratio the median of the rounds' ratios, with its range. Runs of less than 20 us are timed as CUDA graphs of 20.
+and attention within what fp32 accumulation and the rounding of weights may lose; a wrong one ends the run without a figure for its
+case. A peer that refuses a case, or is wrong from the first, is named in its record, with what was said. A round visits every policy once, forth and back in
+turn; a visit is nine batches of 40 ms, its figure their median; a policy's figure is the median of its rounds, a ratio the median
+of the rounds' ratios, with its range. Runs of less than 20 us are timed as CUDA graphs of 20.
 
 Exit codes: 0; 1 wrong output or an error; 77 not possible here (no PyTorch, no GPU, libraries not built), with the reason.
 --device sim pairs the simulated libraries with PyTorch on the CPU: that checks this program, its times mean nothing."""
@@ -17,6 +19,7 @@ import random
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -73,6 +76,31 @@ def accumulation_error(k, magnitude):
     return magnitude * (steps * (9 * 2.0**-24 + 2.0**-23) + 3 * 2.0**-24 + k * 2.0**-52) + (k + 3) * 2.0**-126
 
 
+# How far attention may be from the exact one, as in common/attention_reference.cuh: numbers, or tensors of fp64.
+
+def attention_weight_error(scale, accumulation, below_most, most, keys):
+    exponent = abs(scale) * accumulation + below_most * 2.0**-22 + abs(most) * 2.0**-22 + ((keys + 15) // 16 + 5) * 2.0**-22
+    return math.expm1(exponent) if isinstance(exponent, float) else exponent.expm1_()
+
+
+def attention_weight_rounding(kind, weight):
+    share, least = (2.0**-11, 2.0**-17) if kind == "f16" else (2.0**-8, 2.0**-118)
+    return max(weight * share, min(weight, least)) if isinstance(weight, float) else (weight * share).maximum(weight.clamp(max=least))
+
+
+def attention_output_slack(keys, value, weight, moved, rounded, magnitude):
+    blocks, rest = (keys + 15) // 16, 1 - weight
+    weights = (moved + rounded) / rest
+    summands = (magnitude * (1 + weight) + moved + rounded) / rest
+    total = accumulation_error(keys, summands) + blocks * 2.0**-23 * summands + keys * 2.0**-116
+    return weights + total + (abs(value) + weights + total) * ((keys + blocks) * 2.0**-24 + 2.0**-21)
+
+
+def attention_lse_slack(keys, weight, most, lse):
+    lost = -math.log1p(-weight) if isinstance(weight, float) else -(-weight).log1p()
+    return lost + (keys + (keys + 15) // 16) * 2.0**-24 + 2.0**-21 + (abs(most) + abs(lse)) * 2.0**-22
+
+
 class Wrong(Exception):
     """An output that is not what it must be."""
 
@@ -86,6 +114,7 @@ class Policy:
     poison: Callable[[], None]    # of all that a run writes, and what lies around it
     check: Callable[[], str]      # what is wrong with the output; empty: nothing
     realised: dict = field(default_factory=dict)
+    refused: str = ""             # of a peer: why it does not run; it is recorded, and is no failure
 
 
 def compare(case, policies, protocol, clock):
@@ -94,6 +123,10 @@ def compare(case, policies, protocol, clock):
     records = {p.name: {"name": p.name, "role": p.role, "requested": p.requested, "realised": p.realised, "validated": 0,
                         "graph": 0, "round_us": [], "round_wall_us": [], "failure": ""} for p in policies}
     case = {**case, "mode": "cold" if protocol.cold else "warm", "protocol": protocol.name, "policies": list(records.values())}
+    for p in policies:
+        if p.refused:
+            records[p.name]["refused"] = p.refused
+    policies = [p for p in policies if not p.refused]
     run = {p.name: p.run for p in policies}
 
     def validate(policy):
@@ -149,17 +182,20 @@ def failure_of(case):
 
 
 def lines_of(case):
-    """A case for people: a line for each policy, and its ratio to the first peer."""
-    peer = next((p for p in case["policies"] if p["role"] == "peer"), None)
+    """A case for people: a line for each policy; ours with its ratio to each peer."""
+    peers = [p for p in case["policies"] if p["role"] == "peer" and p["round_us"]]
     lines = []
     for p in case["policies"]:
+        if p.get("refused"):
+            lines.append(f"{case['suite']} {case['name']}  {p['name']}: refused: {p['refused']}")
+            continue
         if not p["round_us"]:
             lines.append(f"{case['suite']} {case['name']}  {p['name']}: no figure{': ' + p['failure'] if p['failure'] else ''}")
             continue
         us = median(p["round_us"])
         rate = f"{case['flops'] / us * 1e-6:.1f} TFLOP/s" if case["flops"] else f"{case['bytes'] / us * 1e-3:.0f} GB/s"
         line = f"{case['suite']} {case['name']}  {p['name']}: {us:.2f} us (wall {median(p['round_wall_us']):.2f})  {rate}"
-        if peer is not None and p is not peer and peer["round_us"]:
+        for peer in peers if p["role"] == "policy" else ():
             ratio, low, high = paired_ratio(peer["round_us"], p["round_us"])
             line += f"  {ratio:.3f}x [{low:.3f}, {high:.3f}] of {peer['name']}"
         line += f"  L2 {case['mode']}, {case['protocol']}, {len(p['round_us'])} rounds"
@@ -245,13 +281,15 @@ class HostClock:
 # --- Cases ----------------------------------------------------------------------------------------------------------------------
 
 class Machine:
-    """PyTorch, the libraries and a clock, of one device."""
+    """PyTorch, the libraries of the suites and a clock, of one device."""
+    KINDS = {"copy": grout_c.Copy, "gemm": grout_c.Gemm, "attention": grout_c.Attention}
 
-    def __init__(self, torch, build, device):
+    def __init__(self, torch, build, device, suites):
         end = "_sim.so" if device == "sim" else ".so"
         self.torch, self.device = torch, "cpu" if device == "sim" else "cuda"
-        self.gemm = grout_c.Gemm(os.path.abspath(f"{build}/gemm/libgrout_gemm{end}"))
-        self.copy = grout_c.Copy(os.path.abspath(f"{build}/copy/libgrout_copy{end}"))
+        self.libraries = [self.KINDS[suite](os.path.abspath(f"{build}/{suite}/libgrout_{suite}{end}")) for suite in suites]
+        for suite, library in zip(suites, self.libraries):
+            setattr(self, suite, library)
         self.stream = (lambda: None) if device == "sim" else (lambda: torch.cuda.current_stream().cuda_stream)
         self.clock = HostClock() if device == "sim" else GpuClock(torch)
 
@@ -384,6 +422,235 @@ def gemm_case(machine, layout, m, n, k):
                          lambda: torch.mm(a, b, out=output.matrix), output.poison, check, {"torch": torch.__version__})]
 
 
+@dataclass(frozen=True)
+class Attention:
+    """O = softmax(Q K^T / sqrt(dim)) V in bf16. lengths: of packed sequences, queries and keys alike; else `batch` of q and k."""
+    batch: int
+    heads: int
+    kv_heads: int
+    q: int
+    k: int
+    dim: int
+    causal: bool = False
+    lengths: tuple = ()
+
+    @property
+    def name(self):
+        heads = f"{self.heads}" if self.heads == self.kv_heads else f"{self.heads}/{self.kv_heads}"
+        rows = f"{self.q}" if self.q == self.k else f"{self.q}:{self.k}"
+        kind = "decode" if self.q == 1 else "causal" if self.causal else "full"
+        return f"{self.batch}x{heads}x{rows}x{self.dim} bf16 {kind}{' packed' if self.lengths else ''}"
+
+    @property
+    def sequences(self):
+        """(place along the batch's axis, first query, queries, first key, keys) of each."""
+        if not self.lengths:
+            return [(b, 0, self.q, 0, self.k) for b in range(self.batch)]
+        starts = [sum(self.lengths[:b]) for b in range(self.batch)]
+        return [(0, start, length, start, length) for start, length in zip(starts, self.lengths)]
+
+    @property
+    def flops(self):
+        """Of both products; causal: half of it."""
+        pairs = sum(queries * keys for _, _, queries, _, keys in self.sequences)
+        return 4 * self.heads * self.dim * pairs / (2 if self.causal else 1)
+
+
+def attention_rows(torch, scale, q, k, v, visible):
+    """(O, how far off, LSE, how far off) of rows of fp64 that see the first `visible` keys each."""
+    places = torch.arange(k.shape[0], device=k.device)
+    hidden = places >= visible.unsqueeze(1)
+    keys = visible.double().unsqueeze(1)
+    logits = (q @ k.t()).mul_(scale).masked_fill_(hidden, -math.inf)
+    most = logits.amax(1, keepdim=True)
+    below = (most - logits).masked_fill_(hidden, 0)
+    weight = logits.sub_(most).exp_()
+    error = attention_weight_error(scale, accumulation_error(q.shape[1], q.abs() @ k.abs().t()), below, most, keys)
+    total, absolute = weight.sum(1, keepdim=True), v.abs()
+    value, lse = (weight @ v) / total, most + total.log()
+    rounded = (attention_weight_rounding("bf16", weight) * (1 + error)) @ absolute / total
+    magnitude = weight @ absolute / total
+    moved = weight * error
+    lost = moved.sum(1, keepdim=True) / total
+    moved = moved @ absolute / total + lost * value.abs()  # no less than the sum of weight * error * |V - O|
+    return value, attention_output_slack(keys, value, lost, moved, rounded, magnitude), lse, attention_lse_slack(keys, lost, most, lse)
+
+
+def attention_limits(torch, c, q, k, v):
+    """The least and the greatest right value of every element of O, [batch, row, head, dim], and of LSE, [sequence][head, row].
+    A row of each sequence is sampled against sums that use no matrix product."""
+    low, high, lse = torch.empty_like(q), torch.empty_like(q), []
+    scale, share, rng = c.dim**-0.5, c.heads // c.kv_heads, random.Random(1)
+    most_rows = max(1, 2**26 // max(keys for *_, keys in c.sequences))
+    for b, q0, queries, k0, keys in c.sequences:
+        limits = torch.empty(2, c.heads, queries, dtype=torch.float32, device=q.device)
+        lse.append(limits)
+        for group in range(c.kv_heads):
+            wide_k, wide_v = (x[b, k0:k0 + keys, group].double() for x in (k, v))
+            for h in range(group * share, (group + 1) * share):
+                for first in range(0, queries, most_rows):
+                    wide_q = q[b, q0 + first:q0 + min(first + most_rows, queries), h].double()
+                    rows = torch.arange(first, first + wide_q.shape[0], device=q.device)
+                    visible = (rows + (keys - queries + 1) if c.causal else torch.full_like(rows, keys))
+                    value, slack, exponent, exponent_slack = attention_rows(torch, scale, wide_q, wide_k, wide_v, visible)
+                    place = slice(q0 + first, q0 + first + wide_q.shape[0])
+                    low[b, place, h] = (value - slack).float().to(q.dtype)
+                    high[b, place, h] = (value + slack).float().to(q.dtype)
+                    limits[0, h, rows], limits[1, h, rows] = ((exponent + sign * exponent_slack).squeeze(1).float() for sign in (-1, 1))
+            if group == c.kv_heads - 1:
+                i = rng.randrange(wide_q.shape[0])
+                seen = int(visible[i])
+                query, some_k, some_v = wide_q[i].cpu(), wide_k[:seen].cpu(), wide_v[:seen].cpu()
+                logits = (some_k * query).sum(1) * scale
+                weight = (logits - logits.max()).exp()
+                exact = (some_v * weight.unsqueeze(1)).sum(0) / weight.sum()
+                off = (value[i].cpu() - exact).abs().max().item()
+                if not off <= 2.0**-40 * some_v.abs().max().item():
+                    raise Wrong(f"the fp64 reference: head {h}, row {first + i} of sequence {b} is off by {off}")
+    return low, high, lse
+
+
+class Backend:
+    """scaled_dot_product_attention of one backend on [batch, row, head, dim] seen as PyTorch's [batch, head, row, dim]; the latest
+    output is kept."""
+
+    def __init__(self, torch, c, operands, backend):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        self.only = lambda: sdpa_kernel(getattr(SDPBackend, backend))
+        self.views = [x.transpose(1, 2) for x in operands]
+        self.options = {"is_causal": c.causal, "scale": c.dim**-0.5, **({"enable_gqa": True} if c.heads != c.kv_heads else {})}
+        self.call, self.latest = torch.nn.functional.scaled_dot_product_attention, None
+
+    def run(self):
+        self.latest = None  # so that the next output takes its place, which is poisoned
+        with self.only():
+            self.latest = self.call(*self.views, **self.options)
+
+    def output(self):
+        return self.latest.transpose(1, 2)
+
+
+class PackedFlash:
+    """FlashAttention of packed sequences, through the operation below scaled_dot_product_attention, which has none."""
+
+    def __init__(self, torch, c, operands, offsets):
+        self.latest = None
+        self.arguments = (*(x[0] for x in operands), offsets, offsets, c.q, c.k, 0.0, c.causal, False)
+        self.call, self.scale = torch.ops.aten._flash_attention_forward, c.dim**-0.5
+
+    def run(self):
+        self.latest = None
+        self.latest = self.call(*self.arguments, scale=self.scale)[0]
+
+    def output(self):
+        return self.latest.unsqueeze(0)
+
+
+def attention_peer(name, call, made, check_output):
+    """The policy of a peer; one that refuses, or is wrong from the first, is recorded so."""
+    def poison():
+        if peer.latest is not None:
+            peer.latest.fill_(math.nan)
+
+    def check():
+        return check_output(peer.output())
+    refused, peer = "", None  # what check() looks at
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            peer = made()
+            peer.run()
+            wrong = check()
+            refused = f"its output is wrong: {wrong}" if wrong else ""
+        except (RuntimeError, NotImplementedError, AttributeError, TypeError) as error:
+            reasons = [str(text).strip().split("\n")[0].split(". ")[0].split(" (Triggered")[0] for text in (error, *(w.message for w in said))]
+            refused = "; ".join(reason for reason in dict.fromkeys(reasons) if reason)
+    return Policy(name, "peer", {"call": call}, peer.run if peer else None, poison, check, {}, refused)
+
+
+def attention_case(machine, c):
+    """Ours, FlashAttention-2 and cuDNN, the latter through scaled_dot_product_attention."""
+    torch, kind = machine.torch, machine.torch.bfloat16
+    torch.manual_seed(1)
+    batch, rows = (1, sum(c.lengths)) if c.lengths else (c.batch, None)
+    q, k, v = (torch.empty(batch, rows or length, heads, c.dim, dtype=kind, device=machine.device).normal_()
+               for length, heads in ((c.q, c.heads), (c.k, c.kv_heads), (c.k, c.kv_heads)))
+    low, high, lse_limits = attention_limits(torch, c, q, k, v)
+    output = Output(torch, kind, machine.device, batch * q.shape[1], c.heads * c.dim, c.heads * c.dim)
+    lse = torch.empty(batch, c.heads, q.shape[1], dtype=torch.float32, device=machine.device)
+
+    def check_output(o):
+        wrong = ~((o >= low) & (o <= high))  # true for NaN
+        count = int(wrong.sum())
+        if not count:
+            return ""
+        place = tuple(int(x) for x in wrong.nonzero()[0])
+        return (f"{count} of {o.numel()} elements are wrong, the first at batch, row, head, element {place}: {o[place].item()}, accepted "
+                f"{low[place].item()} to {high[place].item()}")
+
+    def check():
+        problem = check_output(output.matrix.view(q.shape))
+        for (b, q0, queries, *_), limits in zip(c.sequences, lse_limits):
+            of = lse[b, :, q0:q0 + queries]
+            wrong = int((~((of >= limits[0]) & (of <= limits[1]))).sum())
+            problem = problem or (f"{wrong} of {of.numel()} LSE of sequence {b} are wrong" if wrong else "")
+        touched = int((output.bits[:GUARD] != -1).sum() + (output.bits[-GUARD:] != -1).sum())
+        return problem or (f"{touched} elements around the output changed" if touched else "")
+
+    def poison():
+        output.poison()
+        lse.fill_(math.nan)
+
+    fields = {f"{name}_stride": x.stride()[:3] for name, x in (("q", q), ("k", k), ("v", v), ("o", output.matrix.view(q.shape)))}
+    a = machine.attention.arguments(type=grout_c.BF16, causal=int(c.causal), scale=c.dim**-0.5, batch=c.batch, heads=c.heads,
+                                    kv_heads=c.kv_heads, q_length=c.q, kv_length=c.k, dim=c.dim, q=q.data_ptr(), k=k.data_ptr(),
+                                    v=v.data_ptr(), o=output.matrix.data_ptr(), lse=lse.data_ptr(), **fields)
+    if c.lengths:
+        offsets = torch.tensor([sum(c.lengths[:b]) for b in range(c.batch + 1)], dtype=torch.int32, device=machine.device)
+        a.q_offsets = a.kv_offsets = offsets.data_ptr()
+        a.q_rows = q.shape[1]
+    code, message, needed = machine.attention.workspace_bytes(a)
+    if code == grout_c.OK and needed:
+        workspace = torch.empty(needed, dtype=torch.uint8, device=machine.device)
+        a.workspace, a.workspace_bytes, a.memory = workspace.data_ptr(), needed, workspace  # alive as long as a
+    if code == grout_c.OK:
+        code, message, choice = machine.attention.attention(a, machine.stream())
+    if code != grout_c.OK:
+        raise RuntimeError(message)
+    a.operands = (q, k, v)
+    case = {"suite": "attention", "name": c.name, "flops": 0 if c.q == 1 else c.flops,  # a decode is as fast as it reads
+            "bytes": 2 * (2 * q.numel() + k.numel() + v.numel())}
+    ours = Policy("grout", "policy", {"kernel": "auto"}, machine.bound(machine.attention.run, [ctypes.byref(a)], [None]), poison, check,
+                  choice.as_text())
+    if c.lengths:
+        peers = [("flash2", "torch.ops.aten._flash_attention_forward", lambda: PackedFlash(torch, c, (q, k, v), offsets))]
+    else:
+        peers = [(name, f"scaled_dot_product_attention, SDPBackend.{backend}",
+                  lambda backend=backend: Backend(torch, c, (q, k, v), backend))
+                 for name, backend in (("cudnn", "CUDNN_ATTENTION"), ("flash2", "FLASH_ATTENTION"))]
+    policies = [ours] + [attention_peer(*peer, check_output) for peer in peers]
+    for policy in policies[1:]:
+        policy.realised["torch"] = torch.__version__
+        if policy.name == "cudnn":
+            policy.realised["cudnn"] = str(torch.backends.cudnn.version())
+    return case, policies
+
+
+def attention_cases():
+    """As many tokens in each shape of one head dimension; lengths off the tiles and their neighbours; odd head dimensions; grouped
+    queries; one query against a cache; packed sequences."""
+    both = (False, True)
+    cases = [Attention(batch, heads, heads, length, length, dim, causal) for heads, dim in ((16, 128), (32, 64), (8, 256))
+             for batch, length in ((16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)) for causal in both]
+    cases += [Attention(4, heads, heads, length, length, dim, causal) for heads, dim, lengths in
+              ((16, 128, (4095, 4097, 1000, 1024)), (32, 64, (1000,)), (8, 256, (1000,)), (16, 72, (4096,)), (16, 96, (4096,)))
+              for length in lengths for causal in both]
+    cases += [Attention(4, 32, 8, 4000, 4000, 128, causal) for causal in both]
+    cases += [Attention(batch, 32, 8, 1, cache, 128) for batch in (1, 16) for cache in (4096, 16384, 65536)]
+    lengths = tuple(64 + (b * 2531 + 977) % 4033 for b in range(16))  # strewn over 64 to 4096
+    return cases + [Attention(len(lengths), 16, 16, max(lengths), max(lengths), 128, causal, lengths) for causal in both]
+
+
 # Aligned rows, and the same one element shorter or longer.
 COPY_CASES = [("bf16", 1003, 1003, 1000, 1000, 1, 1), ("bf16", 4096, 4096, 4000, 4000, 8, 64), ("bf16", 4097, 4097, 4000, 4000, 3, 5),
               ("f32", 4097, 4097, 4000, 4000, 3, 5), ("bf16", 8192, 8192, 8000, 8000, 8, 64), ("bf16", 8193, 8193, 8000, 8000, 1, 1),
@@ -393,6 +660,15 @@ GEMM_CASES = [(layout, *extents) for extents in ((1024, 1024, 1024), (1023, 1023
               for layout in ("nn", "nt")]
 SIM_COPY_CASES = [("bf16", 65, 73, 40, 31, 3, 5, 33), ("f32", 37, 41, 30, 41, 7, 0)]
 SIM_GEMM_CASES = [("nn", 65, 97, 73), ("nt", 64, 64, 32), ("tn", 17, 9, 40), ("tt", 9, 17, 515)]
+SIM_ATTENTION_CASES = [Attention(2, 4, 4, 33, 33, 40), Attention(1, 2, 2, 65, 65, 64, True), Attention(2, 4, 2, 1, 130, 32),
+                       Attention(3, 2, 2, 40, 40, 24, True, (7, 40, 1))]
+
+
+def named_cases(gpu):
+    """(suite, name, maker, arguments) of all cases of a device."""
+    return [("copy", crop_name(*c), crop_case, c) for c in (COPY_CASES if gpu else SIM_COPY_CASES)] + \
+           [("gemm", gemm_name(*c), gemm_case, c) for c in (GEMM_CASES if gpu else SIM_GEMM_CASES)] + \
+           [("attention", c.name, attention_case, (c,)) for c in (attention_cases() if gpu else SIM_ATTENTION_CASES)]
 
 
 def source_state():
@@ -420,8 +696,9 @@ def impossible(reason):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", help="a build folder with grout_copy and grout_gemm")
-    parser.add_argument("--only", default="", help="cases whose suite and name, as printed, hold this text")
+    parser.add_argument("build", help="a build folder with grout_copy, grout_gemm and grout_attention, or those of the cases asked for")
+    parser.add_argument("--suite", choices=tuple(Machine.KINDS), help="its cases alone")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="cases whose suite and name, as printed, hold one of these texts")
     parser.add_argument("--quick", action="store_true", help="three rounds of one batch of 5 ms")
     parser.add_argument("--cold", action="store_true", help="flush L2 before each run")
     parser.add_argument("--json", default="", help="write the cases to this file")
@@ -431,35 +708,35 @@ def main():
         import torch
     except ImportError as error:
         impossible(f"PyTorch is not installed for {sys.executable} ({error}); python3 -m pip install torch, or name another python3")
-    if options.device == "gpu" and not torch.cuda.is_available():
+    gpu = options.device == "gpu"
+    if gpu and not torch.cuda.is_available():
         impossible(f"PyTorch {torch.__version__} finds no GPU")
+    wanted = [c for c in named_cases(gpu) if options.suite in (None, c[0]) and any(text in f"{c[0]} {c[1]}" for text in options.only)]
+    if not wanted:
+        print(f"no case holds {' or '.join(repr(text) for text in options.only)}", file=sys.stderr)
+        sys.exit(2)
+    suites = list(dict.fromkeys(suite for suite, *_ in wanted))
     try:
-        machine = Machine(torch, options.build, options.device)
+        machine = Machine(torch, options.build, options.device, suites)
     except OSError as error:
-        impossible(f"{error}; build them with: cmake --build {options.build} --target grout_copy grout_gemm")
-    if machine.gemm.device != options.device or machine.copy.device != options.device:
-        impossible(f"the libraries in {options.build} are for the simulated device: a build with a CUDA toolkit is needed")
-    code, message = machine.gemm.usable()
-    if code != grout_c.OK:
-        impossible(message)
+        impossible(f"{error}; build them with: cmake --build {options.build} --target {' '.join(f'grout_{suite}' for suite in suites)}")
+    for library in machine.libraries:
+        if library.device != options.device:
+            impossible(f"the libraries in {options.build} are for the simulated device: a build with a CUDA toolkit is needed")
+        code, message = library.usable()
+        if code != grout_c.OK:
+            impossible(message)
     source = source_state()
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False  # else products may be rounded in parts
     protocol = Protocol(**{**vars(SWEEP if options.quick else HEADLINE), "cold": options.cold})
 
-    gpu = options.device == "gpu"
-    wanted = [(f"copy {crop_name(*c)}", crop_case, c) for c in (COPY_CASES if gpu else SIM_COPY_CASES)] + \
-             [(f"gemm {gemm_name(*c)}", gemm_case, c) for c in (GEMM_CASES if gpu else SIM_GEMM_CASES)]
-    wanted = [(maker, arguments) for name, maker, arguments in wanted if options.only in name]
-    if not wanted:
-        print(f"no case holds '{options.only}'", file=sys.stderr)
-        sys.exit(2)
     cases, failure = [], ""
-    for maker, arguments in wanted:
+    for _, name, maker, arguments in wanted:
         try:
             with torch.no_grad():
                 cases.append(compare(*maker(machine, *arguments), protocol, machine.clock))
         except (Wrong, RuntimeError) as error:  # of the reference, of a call
-            failure = f"{maker.__name__}{arguments}: {error}"
+            failure = f"{maker.__name__} {name}: {error}"
             break
         print("\n".join(lines_of(cases[-1])), flush=True)
         failure = failure_of(cases[-1])
