@@ -1,5 +1,5 @@
-// The streaming attention in each of its tiles, where rows are aligned. The host entry's own instantiations stay out: its program has
-// them all.
+// The streaming attention in each of its tiles, where rows are aligned. The program has every instantiation of the host
+// entry, so they stay out here.
 // kernel: attention_mma_kernel
 // registers: 255
 // expect: LDSM.16, HMMA.16816.F32, MUFU.EX2, LDGSTS.E.BYPASS.128
