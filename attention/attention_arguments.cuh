@@ -7,7 +7,8 @@
 //   LSE[b, h, i] = log(sum over j of exp(logit[j]))                     natural logarithm, fp32
 //
 // Query i sees every key; causal: the keys j <= i + kv_length - q_length, so that the last query sees all ("bottom-right").
-// A query that sees no key has O = 0 and LSE = -inf. Logits, and their multiples by log2(e), must be finite in fp32.
+// A query that sees no key has O = 0 and LSE = -inf. Logits, and their multiples by log2(e), must be finite in fp32, and so must V:
+// a key that a query does not see weighs 0 there, and 0 times infinity is NaN. Rows that no sequence has may hold anything.
 #pragma once
 #include <cmath>
 #include <initializer_list>

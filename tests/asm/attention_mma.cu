@@ -17,6 +17,8 @@ template __global__ void attention_mma_kernel<f16, AttentionTiles<128>::Large, A
     AttentionParameters<f16>);
 template __global__ void attention_mma_kernel<bf16, AttentionTiles<256>::Large, AttentionPath::aligned>(
     AttentionParameters<bf16>);
+template __global__ void attention_mma_kernel<f16, AttentionTiles<256>::Small, AttentionPath::aligned>(
+    AttentionParameters<f16>);
 template __global__ void attention_mma_kernel<f16, AttentionTiles<64>::Short, AttentionPath::aligned>(
     AttentionParameters<f16>);
 template __global__ void attention_mma_kernel<bf16, AttentionTiles<128>::Short, AttentionPath::aligned>(
