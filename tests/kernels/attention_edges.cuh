@@ -32,7 +32,7 @@ void expect_stored_anyhow_is_right(const AttentionProblem& p, const StoredHeads&
 template <class Use>
 void expect_any_stride_is_right(const Use& use, size_t guard) {
   int turn = 0;
-  for (const int64_t dim : {64, 40, 33, 136})
+  for (const int64_t dim : {64, 33, 136})
     for (const int64_t queries : {3, 70})
       for (int operand = 0; operand < 3; ++operand)
         for (int64_t StoredHeads::*stride :
@@ -50,7 +50,7 @@ void expect_any_stride_is_right(const Use& use, size_t guard) {
             if (::testing::Test::HasFatalFailure()) return;
             ++turn;
           }
-  EXPECT_EQ(turn, 4 * 2 * 3 * 3 * 4);
+  EXPECT_EQ(turn, 3 * 2 * 3 * 3 * 4);
 }
 
 // Every number of parts, most of them without a key.
@@ -96,7 +96,7 @@ template <class Use>
 void expect_many_heads_on_one_are_right(const Use& use, size_t guard) {
   int turn = 0;
   for (const int64_t heads : {15, 16, 17, 63, 64, 65, 71, 128})
-    for (const int64_t queries : {1, 2, 4, 5})
+    for (const int64_t queries : {1, 4, 5})
       for (const bool causal : {false, true}) {
         AttentionCase x;
         x.heads = heads, x.q_length = queries, x.kv_length = 90, x.dim = 40, x.causal = causal, x.splits = turn % 3;

@@ -79,7 +79,7 @@ TEST_F(AttentionSlow, EveryDimension) {
 // The bits of O and LSE do not depend on what lies outside the logical operands: NaN, infinities, zeros.
 TEST_F(AttentionSlow, PaddingChangesNoBit) {
   int compared = 0;
-  for (const AttentionCase& x : attention_cases(60, 2, kMostWork, {1, 7, 17, 33, 64, 65, 97})) {
+  for (const AttentionCase& x : attention_cases(40, 2, kMostWork, {1, 7, 17, 33, 64, 65, 97})) {
     use(x);
     std::vector<unsigned char> first;
     const uint16_t infinity = x.type == ElementType::bf16 ? 0x7f80 : 0x7c00;
@@ -94,7 +94,7 @@ TEST_F(AttentionSlow, PaddingChangesNoBit) {
     }
   }
   std::printf("%d outputs compared\n", compared);
-  EXPECT_EQ(compared, 240);
+  EXPECT_EQ(compared, 160);
 }
 
 // 200 runs under all schedules give the same bits, with one part and with several.
