@@ -22,9 +22,10 @@ template <class T, class Tile> GROUT_DEVICE void attention_scale_rows(T* q, int 
 // log(l * 2^m), -inf where l is 0.
 GROUT_DEVICE float attention_lse(float m, float l) {
   constexpr float kLog2 = 0.693147180559945309f;
-  return l == 0 ? -INFINITY : m * kLog2 + logf(l);
+  return (m + ptx::lg2(l)) * kLog2;
 }
-GROUT_DEVICE float attention_inverse(float l) { return l == 0 ? 0.f : 1.f / l; }
+// 1 / l, 0 where l is 0.
+GROUT_DEVICE float attention_inverse(float l) { return l == 0 ? 0.f : ptx::rcp(l); }
 
 namespace detail {
 // Where a row is in LSE; its LSE itself, or that of the split's part; its part of O.
@@ -89,26 +90,32 @@ GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const A
   const int first_row = warp * 16 * Tile::row_atoms;
   const int row = block.first_row + first_row;
   if (row >= block.rows_in_all) return;
+  const Fragment<float, Rows> lse = apply([](float m_, float l_) { return attention_lse(m_, l_); }, m, l);
   const Fragment<float, Rows> inverse = apply([](float sum) { return attention_inverse(sum); }, l);  // once for each row
   const Fragment<float, Output> result = o * inverse;
-  make_static<0, Rows::slots>([&](auto slot) {
-    constexpr int kSlot = decltype(slot)::value;
-    const int r = row + Rows::at(lane, kSlot)[0];
-    if (r >= block.rows_in_all) return;
-    const int64_t index = detail::lse_index<Tile::packs>(p, block, r);
-    if (lane % 4 == 0) detail::store_lse(p, block, index, attention_lse(m[kSlot], l[kSlot]));
-    if (p.splits == 1) return;
-    float* part = detail::part_row(p, block, index);
-    make_static<0, Output::slots, 2>([&](auto pair) {
-      constexpr int kPair = decltype(pair)::value;
-      if constexpr (slot_map_of<Output, Rows>.slot[kPair] == kSlot) {  // in that row
-        const int col = Output::at(lane, kPair)[1];
-        const uint32_t words[2] = {std::bit_cast<uint32_t>(result[kPair]), std::bit_cast<uint32_t>(result[kPair + 1])};
-        if (col < p.part_pitch) ptx::store_global(part + col, words);
-      }
+  if (lane % 4 == 0) {
+    make_static<0, Rows::slots>([&](auto slot) {
+      const int r = row + Rows::at(lane, slot)[0];
+      if (r < block.rows_in_all) detail::store_lse(p, block, detail::lse_index<Tile::packs>(p, block, r), lse[slot]);
     });
-  });
-  if (p.splits > 1) return;
+  }
+  if (p.splits > 1) {
+    make_static<0, Rows::slots>([&](auto slot) {
+      constexpr int kSlot = decltype(slot)::value;
+      const int r = row + Rows::at(lane, kSlot)[0];
+      if (r >= block.rows_in_all) return;
+      float* part = detail::part_row(p, block, detail::lse_index<Tile::packs>(p, block, r));
+      make_static<0, Output::slots, 2>([&](auto pair) {
+        constexpr int kPair = decltype(pair)::value;
+        if constexpr (slot_map_of<Output, Rows>.slot[kPair] == kSlot) {  // in that row
+          const int col = Output::at(lane, kPair)[1];
+          const uint32_t words[2] = {std::bit_cast<uint32_t>(result[kPair]), std::bit_cast<uint32_t>(result[kPair + 1])};
+          if (col < p.part_pitch) ptx::store_global(part + col, words);
+        }
+      });
+    });
+    return;
+  }
   using Places = AttentionPlaces<T, Tile, Output>;
   const Places places(ptx::shared_address(shared.q), first_row, lane);
   const auto packed = pack<T>(result);
@@ -126,7 +133,7 @@ GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const A
     static_assert(!Tile::packs, "attention: rows that a warp holds alone are one stride apart");
     T* to = detail::element(out, row + c[0], c[1]);
     const int64_t step = kRows * p.o_row;
-#pragma unroll
+#pragma unroll 4
     for (int turn = 0; turn < kTurns; ++turn, to = ptx::opaque(to + step)) {
       uint32_t words[4];
       ptx::load_shared(words, places.vector(turn));
