@@ -26,7 +26,7 @@ MUTANTS = [
     ("no barrier between tiles", KERNEL, f"{WAIT} {BARRIER} }};", f"{WAIT} }};", 1),
     ("a wait that leaves the next tile's copies", KERNEL, WAIT, "wait_copies<Tile::stages - 1>();", 2),
     ("a stage filled a tile too early", KERNEL, "stage == 0 ? kAhead : stage - 1", "stage", 2),
-    ("copies that are not committed", KERNEL, "commit_copies(); if (active)", "if (active)", 2),
+    ("copies that are not committed", KERNEL, "commit_copies();", "", 3),
     ("no barrier after Q changes its sign", KERNEL, f"{BARRIER} }} if constexpr (Tile::holds_q)",
      "} if constexpr (Tile::holds_q)", 1),
     ("Q's sign changed by every key warp", KERNEL, "active && first_key == 0", "active", 1),
