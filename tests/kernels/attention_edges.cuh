@@ -35,8 +35,7 @@ void expect_any_stride_is_right(const Use& use, size_t guard) {
   for (const int64_t dim : {64, 33, 136})
     for (const int64_t queries : {3, 70})
       for (int operand = 0; operand < 3; ++operand)
-        for (int64_t StoredHeads::*stride :
-             {&StoredHeads::batch_stride, &StoredHeads::row_stride, &StoredHeads::head_stride})
+        for (const auto stride : {&StoredHeads::batch_stride, &StoredHeads::row_stride, &StoredHeads::head_stride})
           for (const int64_t factor : {-1, 0, 8, 3}) {
             AttentionProblem p;
             p.type = turn % 2 ? ElementType::f16 : ElementType::bf16, p.batch = 2, p.heads = 4, p.kv_heads = 2;
