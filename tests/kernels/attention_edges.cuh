@@ -1,5 +1,6 @@
-// Edges of the attention's arguments that seeded cases do not reach, for both devices: strides of every kind, more parts than
-// keys, devices of less shared memory, more heads to a key head than a tile has rows. `use` and `guard`: attention_published.cuh.
+// Edges of the attention's arguments that seeded cases do not reach, for both devices: strides of every kind, more parts
+// than keys, devices of less shared memory, more heads to a key head than a tile has rows. `use` and `guard`:
+// attention_published.cuh.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -27,8 +28,8 @@ void expect_stored_anyhow_is_right(const AttentionProblem& p, const StoredHeads&
   ASSERT_TRUE(result.pass()) << result.message;
 }
 
-// Each stride of Q, K and V by itself: backwards, 0, less than a row and far; aligned and not; many rows and few. K and V lie
-// in different orders, and O with its heads outside and gaps.
+// Each stride of Q, K and V by itself: backwards, 0, less than a row and far; aligned and not; many rows and few. K and V
+// lie in different orders, and O with its heads outside and gaps.
 template <class Use>
 void expect_any_stride_is_right(const Use& use, size_t guard) {
   int turn = 0;
