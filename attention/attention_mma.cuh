@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   using Storage = AttentionStorage<T, Tile>;
   using KeyPlan = CopyPlan<T, typename Tile::template KeyLayout<T>, Tile::threads, kOptions>;
   // What a warp computes: scores (query, key) against 16 keys at a time, and O (query, dim). Both as mma accumulates them.
-  constexpr int kAtoms = Tile::row_atoms, kKeys = Tile::keys / Tile::key_warps, kSteps = Tile::dim / 16, kGroups = kKeys / 16;
+  constexpr int kAtoms = Tile::row_atoms, kKeys = Tile::keys / Tile::key_warps, kSteps = Tile::dim / 16, kAllGroups = kKeys / 16;
   using Scores = WarpTiled<MmaM16N8K16C, 1, 1, kAtoms, 2>;
   using Output = WarpTiled<MmaM16N8K16C, 1, 1, kAtoms, Tile::dim / 8>;
   using Probabilities = WarpTiled<MmaM16N8K16A, 1, 1, kAtoms, 1>;  // the scores as the second product's operand A
@@ -94,17 +94,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   const ValueReader read_v(0, lane);
   uint32_t held_q[Tile::holds_q ? kSteps : 1][kAtoms][4];
 
-  // One tile of keys. Masked: some row does not see all of it; `groups` of 16 keys are seen by some row.
-  const auto step = [&](auto masked, const AttentionBlock& b, int tile, int stage) {
-    constexpr bool kMasked = decltype(masked)::value;
-    const int first = tile * Tile::keys + first_key;
-    // Of the warp's keys in this tile, how many a row sees.
-    const auto visible_to = [&](int row) {
-      const int n = attention_sees<Tile::packs>(p, b, row) - first;
-      return n < 0 ? 0 : n > kKeys ? kKeys : n;
-    };
-    const int row = b.first_row + first_row, last_row = row + 16 * kAtoms;
-    const int seen = kMasked ? visible_to(last_row < b.rows_in_all ? last_row - 1 : b.rows_in_all - 1) : kKeys;  // the last row sees most
+  // One tile of keys, of which the warp takes its first `groups` times 16. Masked: row by row, the first `visible` ones are seen.
+  const auto step = [&](auto groups, auto masked, const Fragment<int, Rows>& visible, int stage) {
+    constexpr int kGroups = decltype(groups)::value;
     const uint32_t shared_q = ptx::shared_address(shared.q), shared_k = ptx::shared_address(shared.stage[stage].k);
     const uint32_t shared_v = ptx::shared_address(shared.stage[stage].v);
 
@@ -120,7 +112,6 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
       }
 #pragma unroll
       for (int j = 0; j < kGroups; ++j) {
-        if (kMasked && 16 * j >= seen) continue;
         uint32_t operand_k[4];  // 16 keys: two atoms
         read_k.load(operand_k, shared_k, j, i);
         const uint32_t right[2][2] = {{operand_k[0], operand_k[1]}, {operand_k[2], operand_k[3]}};
@@ -136,9 +127,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
       }
     }
 
-    if constexpr (kMasked) {
-      Fragment<int, Rows> visible;  // keys of this tile that each row sees
-      make_static<0, Rows::slots>([&](auto slot) { visible[slot] = visible_to(row + Rows::at(lane, slot)[0]); });
+    if constexpr (decltype(masked)::value) {
 #pragma unroll
       for (int j = 0; j < kGroups; ++j) s[j] = select(coordinate<Scores, 1>(lane) + 16 * j < visible, s[j], -INFINITY);
     }
@@ -157,7 +146,6 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     }
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
-      if (kMasked && 16 * j >= seen) continue;
       const Fragment<float, Scores> exponentials = exp2(s[j] * p.scale - m);
       l = l + sum_slots<1>(exponentials);
       auto operand_p = pack<T>(redistribute<Probabilities>(exponentials));
@@ -199,17 +187,23 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   // First the tiles that every row sees whole, as long as the copies ahead of them find all rows of their tile: few instructions and
   // registers beside the step itself.
   const int seen = block.all_see / Tile::keys, copied = block.last_tile <= inside ? block.last_tile : inside - kAhead;
+  const Fragment<int, Rows> unused = {};
   const int end = seen < copied ? seen : copied, last = block.last_tile;
   int tile = block.first_tile;
 #pragma unroll 1
   for (; tile < end; ++tile) {
     if (tile + kAhead < last) copy_inside(block, stage == 0 ? kAhead : stage - 1);
     commit_copies();
-    if (active) step(std::false_type{}, block, tile, stage);
+    if (active) step(Int<kAllGroups>{}, std::false_type{}, unused, stage);
     next_stage();
   }
   // Then those that an edge or the diagonal touches. The block's numbers once more, not kept in registers through the loop above.
   const AttentionBlock again = attention_block<Tile>(p, static_cast<uint32_t>(ptx::opaque(static_cast<int>(blockIdx.x))));
+  const int row = again.first_row + first_row, rows_left = again.rows_in_all - row;
+  Fragment<int, Rows> limit;  // keys that each row sees, from the warp's first one on
+  make_static<0, Rows::slots>([&](auto slot) { limit[slot] = attention_sees<Tile::packs>(p, again, row + Rows::at(lane, slot)[0]) - first_key; });
+  const int last_row = row + (rows_left < 16 * kAtoms ? rows_left : 16 * kAtoms) - 1;  // sees most
+  const int most = active ? attention_sees<Tile::packs>(p, again, last_row) - first_key : 0;
 #pragma unroll 1
   for (; tile < again.last_tile; ++tile) {
     const int next = tile + kAhead, to = stage == 0 ? kAhead : stage - 1;
@@ -218,7 +212,13 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
       else copy_edge(again, next, to);
     }
     commit_copies();
-    if (active) step(std::true_type{}, again, tile, stage);
+    const int left = most - tile * Tile::keys;  // keys of the tile that some row of the warp sees
+    if (left > 0) {
+      const Fragment<int, Rows> visible = limit - tile * Tile::keys;
+      if (kAllGroups >= 4 && left <= 16 * (kAllGroups / 2)) step(Int<(kAllGroups + 1) / 2>{}, std::true_type{}, visible, stage);
+      else if (kAllGroups >= 4 && left <= 16 * (kAllGroups - 1)) step(Int<kAllGroups - (kAllGroups > 1)>{}, std::true_type{}, visible, stage);
+      else step(Int<kAllGroups>{}, std::true_type{}, visible, stage);
+    }
     next_stage();
   }
   wait_copies<0>();  // all warps have left the ring, and the Q tile is free
