@@ -53,6 +53,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int first_row = warp / Tile::key_warps * 16 * kAtoms, first_key = warp % Tile::key_warps * kKeys;
   const AttentionBlock block = attention_block<Tile>(p, blockIdx.x);
+  if (thread == 0) shared.block = block;
   if (block.rows <= 0) return;  // packed sequences: shorter than the longest one
 
   const auto keys_of = [&](const AttentionBlock& b) { return view(p.k + b.k_offset, layout(shape(b.keys, p.dim), stride(p.k_row, 1_c))); };
@@ -89,15 +90,16 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   using QueryReader = OperandReader<T, typename Tile::template QueryLayout<T>, true, true, 16 * kAtoms>;
   using KeyReader = OperandReader<T, typename Tile::template KeyLayout<T>, true, false, kKeys>;
   using ValueReader = OperandReader<T, typename Tile::template ValueLayout<T>, false, false, Tile::dim>;
-  const QueryReader read_q(first_row, lane);
+  const QueryReader read_q(0, lane);
   const KeyReader read_k(first_key, lane);
   const ValueReader read_v(0, lane);
+  T* const rows_of_q = shared.q + first_row * Tile::dim;  // the warp's
   uint32_t held_q[Tile::holds_q ? kSteps : 1][kAtoms][4];
 
   // One tile of keys, of which the warp takes its first `groups` times 16. Masked: row by row, the first `visible` ones are seen.
   const auto step = [&](auto groups, auto masked, const Fragment<int, Rows>& visible, int stage) {
     constexpr int kGroups = decltype(groups)::value;
-    const uint32_t shared_q = ptx::shared_address(shared.q), shared_k = ptx::shared_address(shared.stage[stage].k);
+    const uint32_t shared_q = ptx::shared_address(rows_of_q), shared_k = ptx::shared_address(shared.stage[stage].k);
     const uint32_t shared_v = ptx::shared_address(shared.stage[stage].v);
 
     Fragment<float, Scores> s[kGroups];
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
 #pragma unroll
     for (int i = 0; i < kSteps; ++i)
 #pragma unroll
-      for (int a = 0; a < kAtoms; ++a) read_q.load(held_q[i][a], ptx::shared_address(shared.q), a, i);
+      for (int a = 0; a < kAtoms; ++a) read_q.load(held_q[i][a], ptx::shared_address(rows_of_q), a, i);
   }
   int stage = 0;
   const auto next_stage = [&] {
@@ -190,20 +192,21 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   const Fragment<int, Rows> unused = {};
   const int end = seen < copied ? seen : copied, last = block.last_tile;
   int tile = block.first_tile;
+  const auto walk = [&](auto computes) {
 #pragma unroll 1
-  for (; tile < end; ++tile) {
-    if (tile + kAhead < last) copy_inside(block, stage == 0 ? kAhead : stage - 1);
-    commit_copies();
-    if (active) step(Int<kAllGroups>{}, std::false_type{}, unused, stage);
-    next_stage();
-  }
-  // Then those that an edge or the diagonal touches. The block's numbers once more, not kept in registers through the loop above.
-  const AttentionBlock again = attention_block<Tile>(p, static_cast<uint32_t>(ptx::opaque(static_cast<int>(blockIdx.x))));
-  const int row = again.first_row + first_row, rows_left = again.rows_in_all - row;
-  Fragment<int, Rows> limit;  // keys that each row sees, from the warp's first one on
-  make_static<0, Rows::slots>([&](auto slot) { limit[slot] = attention_sees<Tile::packs>(p, again, row + Rows::at(lane, slot)[0]) - first_key; });
-  const int last_row = row + (rows_left < 16 * kAtoms ? rows_left : 16 * kAtoms) - 1;  // sees most
-  const int most = active ? attention_sees<Tile::packs>(p, again, last_row) - first_key : 0;
+    for (; tile < end; ++tile) {
+      if (tile + kAhead < last) copy_inside(block, stage == 0 ? kAhead : stage - 1);
+      commit_copies();
+      if constexpr (decltype(computes)::value) step(Int<kAllGroups>{}, std::false_type{}, unused, stage);
+      next_stage();
+    }
+  };
+  if (active) walk(std::true_type{});
+  else walk(std::false_type{});
+  // Then those that an edge or the diagonal touches.
+  const AttentionBlock& again = shared.block;
+  // Keys that row `r` of the warp's sees, from the warp's first key of the tile on.
+  const auto sees = [&](int r) { return attention_sees<Tile::packs>(p, again, again.first_row + first_row + r) - tile * Tile::keys - first_key; };
 #pragma unroll 1
   for (; tile < again.last_tile; ++tile) {
     const int next = tile + kAhead, to = stage == 0 ? kAhead : stage - 1;
@@ -212,9 +215,11 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
       else copy_edge(again, next, to);
     }
     commit_copies();
-    const int left = most - tile * Tile::keys;  // keys of the tile that some row of the warp sees
+    const int rows = again.rows - first_row < 16 * kAtoms ? again.rows - first_row : 16 * kAtoms;
+    const int left = rows > 0 ? sees(rows - 1) : 0;  // the last row sees most
     if (left > 0) {
-      const Fragment<int, Rows> visible = limit - tile * Tile::keys;
+      Fragment<int, Rows> visible;
+      make_static<0, Rows::slots>([&](auto slot) { visible[slot] = sees(Rows::at(lane, decltype(slot)::value)[0]); });
       if (kAllGroups >= 4 && left <= 16 * (kAllGroups / 2)) step(Int<(kAllGroups + 1) / 2>{}, std::true_type{}, visible, stage);
       else if (kAllGroups >= 4 && left <= 16 * (kAllGroups - 1)) step(Int<kAllGroups - (kAllGroups > 1)>{}, std::true_type{}, visible, stage);
       else step(Int<kAllGroups>{}, std::true_type{}, visible, stage);

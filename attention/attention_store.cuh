@@ -22,9 +22,10 @@ template <class T, class Tile> GROUT_DEVICE void attention_scale_rows(T* q, int 
 // log(l * 2^m), -inf where l is 0.
 GROUT_DEVICE float attention_lse(float m, float l) {
   constexpr float kLog2 = 0.693147180559945309f;
-  return l == 0 ? -INFINITY : m * kLog2 + logf(l);
+  return (m + ptx::lg2(l)) * kLog2;
 }
-GROUT_DEVICE float attention_inverse(float l) { return l == 0 ? 0.f : 1.f / l; }
+// 1 / l, 0 where l is 0.
+GROUT_DEVICE float attention_inverse(float l) { return l == 0 ? 0.f : ptx::rcp(l); }
 
 namespace detail {
 // Where a row is in LSE; its LSE itself, or that of the split's part; its part of O.
@@ -45,6 +46,41 @@ template <class Tile, class T> GROUT_DEVICE auto attention_output(const Attentio
   return view(p.o + block.o_offset, AttentionRows<Tile::packs>{block.rows_in_all, p.dim, p.o_row, p.o_head, p.pack});
 }
 
+// Where a warp's rows lie in the Q tile: as pairs of the accumulator's slots, and as vectors of 16 bytes, `rows` rows a turn. A lane keeps
+// one address of each; the swizzle turns steps along a row into XORs with constants.
+template <class T, class Tile, class Output> struct AttentionPlaces {
+  static constexpr int rows = 32 * 8 / Tile::dim;  // a row is dim / 8 vectors
+  using Vectors = VectorTiled<rows, Tile::dim, 1, 8, 32>;
+  static constexpr uint32_t row_bytes = Tile::dim * sizeof(T);
+  static constexpr uint32_t place(Coordinate<2> c) { return static_cast<uint32_t>(typename Tile::template QueryLayout<T>{}(c[0], c[1]) * sizeof(T)); }
+  static constexpr Coordinate<2> of_pair(int lane, int slot) { return Pairs<Output>::at(lane, slot); }
+  static constexpr Coordinate<2> of_vector(int lane, int turn) {
+    const auto c = Vectors::at(lane, 0);
+    return {turn * rows + c[0], c[1]};
+  }
+  static constexpr uint32_t pair_xor(int slot) { return of_pair(0, slot)[1] * static_cast<uint32_t>(sizeof(T)); }
+  static constexpr uint32_t pair_plus(int slot) { return of_pair(0, slot)[0] * row_bytes; }
+  static constexpr uint32_t vector_xor(int turn) { return turn * rows % 8 * 16u; }
+  static constexpr uint32_t vector_plus(int turn) { return static_cast<uint32_t>(turn * rows) * row_bytes; }
+  static_assert(
+      [] {
+        for (int lane = 0; lane < 32; ++lane) {
+          for (int slot = 0; slot < Pairs<Output>::slots; ++slot)
+            if (place(of_pair(lane, slot)) != (place(of_pair(lane, 0)) ^ pair_xor(slot)) + pair_plus(slot)) return false;
+          for (int turn = 0; turn < 16 * Tile::row_atoms / rows; ++turn)
+            if (place(of_vector(lane, turn)) != (place(of_vector(lane, 0)) ^ vector_xor(turn)) + vector_plus(turn)) return false;
+        }
+        return true;
+      }(),
+      "attention tile: the swizzle must turn steps along a row into an XOR");
+
+  uint32_t pairs, vectors;
+  GROUT_DEVICE AttentionPlaces(uint32_t tile, int first_row, int lane)
+      : pairs(tile + first_row * row_bytes + place(of_pair(lane, 0))), vectors(tile + first_row * row_bytes + place(of_vector(lane, 0))) {}
+  GROUT_DEVICE uint32_t pair(int slot) const { return (pairs ^ pair_xor(slot)) + pair_plus(slot); }
+  GROUT_DEVICE uint32_t vector(int turn) const { return (vectors ^ vector_xor(turn)) + vector_plus(turn); }
+};
+
 // A warp that holds its rows alone: through its rows of the Q tile, 16 bytes a lane, or as a part, from the registers. Columns behind
 // dim are zeros, also in a part.
 template <class T, class Tile, class Rows, class Output, class Storage, class L>
@@ -54,50 +90,53 @@ GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const A
   const int first_row = warp * 16 * Tile::row_atoms;
   const int row = block.first_row + first_row;
   if (row >= block.rows_in_all) return;
+  const Fragment<float, Rows> lse = apply([](float m_, float l_) { return attention_lse(m_, l_); }, m, l);
   const Fragment<float, Rows> inverse = apply([](float sum) { return attention_inverse(sum); }, l);  // once for each row
   const Fragment<float, Output> result = o * inverse;
-  make_static<0, Rows::slots>([&](auto slot) {
-    constexpr int kSlot = decltype(slot)::value;
-    const int r = row + Rows::at(lane, kSlot)[0];
-    if (r >= block.rows_in_all) return;
-    const int64_t index = detail::lse_index<Tile::packs>(p, block, r);
-    if (lane % 4 == 0) detail::store_lse(p, block, index, attention_lse(m[kSlot], l[kSlot]));
-    if (p.splits == 1) return;
-    float* part = detail::part_row(p, block, index);
-    make_static<0, Output::slots, 2>([&](auto pair) {
-      constexpr int kPair = decltype(pair)::value;
-      if constexpr (slot_map_of<Output, Rows>.slot[kPair] == kSlot) {  // in that row
-        const int col = Output::at(lane, kPair)[1];
-        const uint32_t words[2] = {std::bit_cast<uint32_t>(result[kPair]), std::bit_cast<uint32_t>(result[kPair + 1])};
-        if (col < p.part_pitch) ptx::store_global(part + col, words);
-      }
+  if (lane % 4 == 0) {
+    make_static<0, Rows::slots>([&](auto slot) {
+      const int r = row + Rows::at(lane, slot)[0];
+      if (r < block.rows_in_all) detail::store_lse(p, block, detail::lse_index<Tile::packs>(p, block, r), lse[slot]);
     });
-  });
-  if (p.splits > 1) return;
-  constexpr typename Tile::template QueryLayout<T> kLayout{};
+  }
+  if (p.splits > 1) {
+    make_static<0, Rows::slots>([&](auto slot) {
+      constexpr int kSlot = decltype(slot)::value;
+      const int r = row + Rows::at(lane, kSlot)[0];
+      if (r >= block.rows_in_all) return;
+      float* part = detail::part_row(p, block, detail::lse_index<Tile::packs>(p, block, r));
+      make_static<0, Output::slots, 2>([&](auto pair) {
+        constexpr int kPair = decltype(pair)::value;
+        if constexpr (slot_map_of<Output, Rows>.slot[kPair] == kSlot) {  // in that row
+          const int col = Output::at(lane, kPair)[1];
+          const uint32_t words[2] = {std::bit_cast<uint32_t>(result[kPair]), std::bit_cast<uint32_t>(result[kPair + 1])};
+          if (col < p.part_pitch) ptx::store_global(part + col, words);
+        }
+      });
+    });
+    return;
+  }
+  using Places = AttentionPlaces<T, Tile, Output>;
+  const Places places(ptx::shared_address(shared.q), first_row, lane);
   const auto packed = pack<T>(result);
   make_static<0, Pairs<Output>::slots>([&](auto slot) {
-    const auto c = Pairs<Output>::at(lane, slot);
     const uint32_t word[1] = {packed[slot]};
-    ptx::store_shared(ptx::shared_address(shared.q + kLayout(first_row + c[0], c[1])), word);
+    ptx::store_shared(places.pair(slot), word);
   });
   __syncwarp();
-  constexpr int kRows = 32 * 8 / Tile::dim, kTurns = 16 * Tile::row_atoms / kRows;  // a row is dim / 8 vectors
-  using Vectors = VectorTiled<kRows, Tile::dim, 1, 8, 32>;
+  constexpr int kRows = Places::rows, kTurns = 16 * Tile::row_atoms / kRows;
+  using Vectors = typename Places::Vectors;
   const auto c = Vectors::at(lane, 0);
   const auto out = attention_output<Tile>(p, block);
-  const auto vector = [&](uint32_t (&words)[4], int turn) {
-    ptx::load_shared(words, ptx::shared_address(shared.q + kLayout(first_row + turn * kRows + c[0], c[1])));
-  };
   if (p.dim == Tile::dim && row + 16 * Tile::row_atoms <= block.rows_in_all &&
       detail::stores_vectors(StorePlan<T, Vectors, 1>{}, out, {row, 0})) {  // whole
     static_assert(!Tile::packs, "attention: rows that a warp holds alone are one stride apart");
     T* to = detail::element(out, row + c[0], c[1]);
     const int64_t step = kRows * p.o_row;
-#pragma unroll
+#pragma unroll 4
     for (int turn = 0; turn < kTurns; ++turn, to = ptx::opaque(to + step)) {
       uint32_t words[4];
-      vector(words, turn);
+      ptx::load_shared(words, places.vector(turn));
       ptx::store_global(to, words);
     }
     return;
@@ -106,7 +145,7 @@ GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const A
   for (int turn = 0; turn < kTurns; ++turn) {
     Fragment<T, Vectors> values;
     uint32_t words[4];
-    vector(words, turn);
+    ptx::load_shared(words, places.vector(turn));
 #pragma unroll
     for (int i = 0; i < 8; ++i) values[i].bits = static_cast<uint16_t>(words[i / 2] >> 16 * (i % 2));
     store(StorePlan<T, Vectors, 1>{}, out, values, {row + turn * kRows, 0}, lane);

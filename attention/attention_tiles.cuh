@@ -62,23 +62,6 @@ template <int Dim, int RowAtoms, int RowWarps, int Keys, int KeyWarps, int Stage
   template <class T> using ValueLayout = decltype(compose(RowSwizzle<T>{}, col_major(shape(Int<Dim>{}, Int<Keys>{}))));  // the same, as (dim, key)
 };
 
-template <class T, class Tile> struct AttentionStorage {
-  struct Stage {
-    T k[Tile::keys * Tile::dim], v[Tile::keys * Tile::dim];
-  };
-  alignas(1024) T q[Tile::q * Tile::dim];
-  alignas(1024) Stage stage[Tile::stages];
-
-  // Behind the last tile: what each key warp has of every row. Padded, so that the pairs of four successive rows fill the 32 banks.
-  static constexpr int part_pitch = Tile::dim + 8, part_rows = Tile::key_warps * Tile::q;
-  GROUT_DEVICE float* part(int key_warp) {
-    static_assert(Tile::key_warps == 1 || part_rows * (part_pitch + 2) * sizeof(float) <= sizeof(stage),
-                  "attention tile: the parts of all warps must fit into the ring");
-    return reinterpret_cast<float*>(stage) + key_warp * Tile::q * part_pitch;
-  }
-  GROUT_DEVICE float* part_sums(int key_warp) { return part(Tile::key_warps) + key_warp * 2 * Tile::q; }  // m, then l, of every row
-};
-
 // Layout of the rows of one unit: row r is query r / pack, head r % pack of the unit. Packs: pack may be more than 1.
 template <bool Packs> struct AttentionRows {
   int64_t rows, dim, row_stride, head_stride;
@@ -105,6 +88,24 @@ struct AttentionBlock {
   int first_tile, last_tile;                // the block's part of the keys: first_tile .. last_tile - 1
   int all_see;                              // keys that all rows of the block see
   int64_t q_offset, k_offset, v_offset, o_offset, lse_offset;
+};
+
+template <class T, class Tile> struct AttentionStorage {
+  struct Stage {
+    T k[Tile::keys * Tile::dim], v[Tile::keys * Tile::dim];
+  };
+  alignas(1024) T q[Tile::q * Tile::dim];
+  alignas(1024) Stage stage[Tile::stages];
+  AttentionBlock block;  // for behind the main loop: kept in registers it would cost them there, computed again its time
+
+  // Behind the last tile: what each key warp has of every row. Padded, so that the pairs of four successive rows fill the 32 banks.
+  static constexpr int part_pitch = Tile::dim + 8, part_rows = Tile::key_warps * Tile::q;
+  GROUT_DEVICE float* part(int key_warp) {
+    static_assert(Tile::key_warps == 1 || part_rows * (part_pitch + 2) * sizeof(float) <= sizeof(stage),
+                  "attention tile: the parts of all warps must fit into the ring");
+    return reinterpret_cast<float*>(stage) + key_warp * Tile::q * part_pitch;
+  }
+  GROUT_DEVICE float* part_sums(int key_warp) { return part(Tile::key_warps) + key_warp * 2 * Tile::q; }  // m, then l, of every row
 };
 
 // Rows offsets[b] .. offsets[b + 1] - 1 of a packed operand, at most `most`; decreasing offsets: none.

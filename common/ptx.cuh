@@ -252,7 +252,7 @@ GROUT_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint
   }
 }
 
-// ---- lanes, and one scalar ----------------------------------------------------------------------------------------
+// ---- lanes, and scalars ---------------------------------------------------------------------------------------------
 
 // shfl.sync.bfly.b32 (9.7.9.6): the value of lane (lane ^ bits) of the warp. Warp.
 template <class T> GROUT_DEVICE T shfl_bfly(T value, int bits GROUT_AT) {
@@ -270,6 +270,22 @@ GROUT_DEVICE bool vote_any(bool condition GROUT_AT) {
 GROUT_DEVICE float ex2(float x) {
   GROUT_INSTRUCTION(return std::fabs(std::exp2(x)) < 0x1p-126f ? 0.f : std::exp2(x), float y;
                     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y);
+}
+
+// lg2.approx.ftz.f32 (9.7.3.21): the logarithm to base 2, within 2^-22, absolute between 0.5 and 2 and relative elsewhere; of 0 and
+// subnormals -inf. Any thread.
+GROUT_DEVICE float lg2(float x) {
+  GROUT_INSTRUCTION(return std::log2(std::fabs(x) < 0x1p-126f ? 0.f : x), float y;
+                    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y);
+}
+
+// rcp.approx.ftz.f32 (9.7.3.13): 1 / x, within 1 ulp; of 0 and subnormals infinity, subnormal results are zero. Any thread.
+GROUT_DEVICE float rcp(float x) {
+  GROUT_INSTRUCTION(return std::fabs(1 / x) < 0x1p-126f   ? std::copysign(0.f, x)
+                           : std::fabs(x) < 0x1p-126f ? std::copysign(HUGE_VALF, x)
+                                                      : 1 / x,
+                    float y;
+                    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y);
 }
 
 // ---- integer ----------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ inline std::vector<Case> basic_cases(bool brief) {
                            atomics_case<float>("float", brief ? 1 : 6, 0),
                            integers_case(),
                            powers_of_two_case(4096),
+                           logarithms_and_reciprocals_case(4096),
                            conversions_case(4096),
                            decodings_case()};
   const char* const names[] = {"integers", "near_one", "wide", "special", "subnormal"};

@@ -139,6 +139,39 @@ inline Case powers_of_two_case(unsigned count) {
   return c;
 }
 
+// PTX ISA, lg2.approx.ftz.f32: zeros and subnormals give -Inf, negative numbers NaN, +Inf +Inf; off by 2^-22 at most, absolute from 0.5
+// to 2, relative elsewhere. rcp.approx.ftz.f32: zeros and subnormals give infinities of their sign, infinities zeros; 1 ulp at most from
+// the correctly rounded result; subnormal results are flushed.
+inline Case logarithms_and_reciprocals_case(unsigned count) {
+  Source source(707);
+  Case c{.name = "lg2 and rcp", .kernel = logarithms_and_reciprocals, .block = 64, .in = {0}};
+  std::vector<float> numbers = {0.f, -0.f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1.fffffcp-127f, -0x1.fffffcp-127f, 0x1p-126f,
+                                -0x1p-126f, 1.f, -1.f, 0.5f, 2.f, 0x1p126f, 0x1.000002p126f, 0x1p127f, 0x1.fffffep127f, -0x1.fffffep127f};
+  for (const float edge : {0.5f, 1.f, 2.f}) {
+    numbers.push_back(std::nextafter(edge, 0.f));
+    numbers.push_back(std::nextafter(edge, 4.f));
+  }
+  while (numbers.size() < count) {
+    const int exponent = source.below(2) ? source.between(-2, 2) : source.between(-126, 127);
+    numbers.push_back(std::ldexp(1.f + static_cast<float>(source.below(1u << 23)) * 0x1p-23f, exponent) * (source.below(8) ? 1.f : -1.f));
+  }
+  for (const float x : numbers) {
+    c.in.push_back(std::bit_cast<uint32_t>(x));
+    const double input = std::fabs(x) < 0x1p-126f ? std::copysign(0.0, double{x}) : double{x};
+    const double logarithm = std::log2(input), reciprocal = 1 / input;
+    c.exact.push_back(input < 0 ? NAN : logarithm);
+    c.bound.push_back(!std::isfinite(logarithm)           ? 0
+                      : input >= 0.5 && input <= 2 ? 0x1p-22 + std::fabs(logarithm) * 0x1p-24
+                                                   : std::fabs(logarithm) * (0x1p-22 + 0x1p-24));
+    const bool flushed = std::fabs(reciprocal) < 0x1p-126;
+    c.exact.push_back(flushed ? std::copysign(0.0, input) : reciprocal);
+    c.bound.push_back(!std::isfinite(reciprocal) || flushed ? 0 : std::fabs(reciprocal) * 1.5 * 0x1p-23);
+  }
+  c.in[0] = static_cast<uint32_t>(numbers.size());
+  c.expected.resize(c.exact.size());
+  return c;
+}
+
 inline Case conversions_case(unsigned pairs) {
   Source source(710);
   Case c{.name = "conversions", .kernel = conversions, .block = 64, .in = {pairs}};

@@ -324,6 +324,14 @@ static __global__ void powers_of_two(const uint32_t* in, uint32_t* out) {
   for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) out[i] = __float_as_uint(ptx::ex2(__uint_as_float(in[1 + i])));
 }
 
+// In: count, then fp32 numbers. Out: the logarithm to base 2 and the reciprocal of each.
+static __global__ void logarithms_and_reciprocals(const uint32_t* in, uint32_t* out) {
+  for (unsigned i = threadIdx.x; i < in[0]; i += blockDim.x) {
+    const float x = __uint_as_float(in[1 + i]);
+    out[2 * i] = __float_as_uint(ptx::lg2(x)), out[2 * i + 1] = __float_as_uint(ptx::rcp(x));
+  }
+}
+
 // In: count, then pairs of fp32 numbers. Out, 6 words each: {bf16(x), f16(x)} in one word, pack of both numbers from
 // fp32 as bf16 and f16, the same from converted values, and bf16(x) back as fp32.
 static __global__ void conversions(const uint32_t* in, uint32_t* out) {
