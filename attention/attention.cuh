@@ -26,19 +26,23 @@ template <class T> struct AttentionVariant {
 
 namespace detail {
 // Large: 32 rows a warp, so that each fragment of K and V feeds four products; of 256 elements only 16 rows fit into the registers.
-// Short: all warps share 16 rows and divide the keys; their time is that of reading K and V.
+// Short: all warps share 16 rows and divide the keys; their time is that of reading K and V. Realigned: 16 rows a warp, since the copies
+// need registers.
 template <int Dim> struct AttentionTiles;
 template <> struct AttentionTiles<64> {
   using Large = AttentionTile<64, 2, 4, 64, 1, 2, 2, true>;
   using Short = AttentionTile<64, 1, 1, 64, 4, 3, 2, false>;
+  using Realigned = AttentionTile<64, 1, 4, 64, 1, 2, 2, false>;
 };
 template <> struct AttentionTiles<128> {
   using Large = AttentionTile<128, 2, 4, 64, 1, 2, 2, false>;
   using Short = AttentionTile<128, 1, 1, 64, 4, 3, 2, false>;
+  using Realigned = AttentionTile<128, 1, 4, 64, 1, 2, 2, false>;
 };
 template <> struct AttentionTiles<256> {
-  using Large = AttentionTile<256, 1, 8, 32, 1, 2, 1, false>;
+  using Large = AttentionTile<256, 1, 8, 64, 1, 2, 1, false>;
   using Short = AttentionTile<256, 1, 2, 64, 4, 3, 1, false>;
+  using Realigned = AttentionTile<256, 1, 8, 32, 1, 2, 1, false>;
   using Small = AttentionTile<256, 1, 8, 16, 1, 2, 1, false>;  // for blocks of no more than 99 KiB
 };
 
@@ -48,7 +52,9 @@ template <class T, class Tile, AttentionPath Path> AttentionVariant<T> attention
 }
 template <class T> struct AttentionVariants {
   template <int Dim, AttentionPath Path> static std::array<AttentionVariant<T>, 2> of() {
-    return {attention_variant<T, typename AttentionTiles<Dim>::Large, Path>(false),
+    using Tiles = AttentionTiles<Dim>;
+    using Large = std::conditional_t<Path == AttentionPath::aligned, typename Tiles::Large, typename Tiles::Realigned>;
+    return {attention_variant<T, Large, Path>(false),
             attention_variant<T, typename AttentionTiles<Dim>::Short, Path>(true)};
   }
   template <AttentionPath Path> static AttentionVariant<T> small() {

@@ -1,4 +1,4 @@
-// Bank conflicts of shared tiles, the GEMMs' and that of the transposing copy, counted. Shared memory has 32 banks of 4
+// Bank conflicts of shared tiles, the GEMMs', attention's and that of the transposing copy, counted. Shared memory has 32 banks of 4
 // bytes; an access of 16 bytes a lane is served 8 lanes at a time (a phase), without conflict if the 8 lanes fall into 8
 // different 16-byte columns of the 128-byte line, or on the same 16 bytes.
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "attention/attention.cuh"
 #include "copy/copy_swizzle.cuh"
 #include "gemm/gemm.cuh"
 
@@ -158,6 +159,29 @@ TEST(GemmTiles, AreThoseThatTheEntryUses) {
     EXPECT_TRUE(is(detail::GemmTileLarge{}) || is(detail::GemmTileMedium{}) || is(detail::GemmTileMediumRealign{}) ||
                 is(detail::GemmTileSmall{}));
   }
+}
+
+// Q, K and V: the copies, and what ldmatrix reads of Q and K along a row, of V down the keys.
+template <class Tile>
+void expect_attention_tile() {
+  using T = bf16;
+  using Query = typename Tile::template QueryLayout<T>;
+  using Key = typename Tile::template KeyLayout<T>;
+  using Value = typename Tile::template ValueLayout<T>;
+  EXPECT_EQ(worst_ldmatrix(Query{}, Tile::q, Tile::dim, true), 1) << "Q of " << Tile::dim;
+  EXPECT_EQ(worst_ldmatrix(Key{}, Tile::keys, Tile::dim, true), 1) << "K of " << Tile::dim;
+  EXPECT_EQ(worst_ldmatrix(Value{}, Tile::dim, Tile::keys, false), 1) << "V of " << Tile::dim;
+  EXPECT_EQ((worst_store<CopyPlan<T, Query, Tile::threads>>()), 1) << "Q of " << Tile::dim;
+  EXPECT_EQ((worst_store<CopyPlan<T, Key, Tile::threads>>()), 1) << "K and V of " << Tile::dim;
+  for (int key = 0; key < Tile::keys; ++key)
+    for (int column = 0; column < Tile::dim; ++column) ASSERT_EQ(Key{}(key, column), Value{}(column, key));
+}
+TEST(AttentionTiles, NoConflicts) {
+  const auto both = []<int64_t Dim>(Int<Dim>) {
+    expect_attention_tile<typename detail::AttentionTiles<Dim>::Large>();
+    expect_attention_tile<typename detail::AttentionTiles<Dim>::Short>();
+  };
+  both(64_c), both(128_c), both(256_c);
 }
 
 TEST(Unswizzled, Conflicts) {

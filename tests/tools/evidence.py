@@ -4,12 +4,14 @@
 evidence.py                    compares; exit 1 where a README differs, a file is missing or does not follow from its rounds, or a
                                figure of speed stands outside the generated blocks
 evidence.py --write            writes the blocks into the READMEs
-evidence.py --samples FOLDER   for development: prints the blocks that follow from FOLDER/gemm, copy and self/results.json and
-                               FOLDER/torch.json, without the rows of cases that are missing there
+evidence.py --samples FOLDER   for development: prints the blocks that follow from FOLDER/gemm, attention, copy and self/results.json,
+                               FOLDER/torch.json and FOLDER/attention/torch_attention_warm.json, without the rows of cases that
+                               are missing there
 
 A block is what stands between <!-- figures: NAME --> and <!-- end of figures -->; the function NAME below makes it. Medians and
 ratios are computed from the rounds, by the rules of compare/record.h and report.cpp, and what is stored beside them must agree."""
 import bisect
+import dataclasses
 import difflib
 import itertools
 import json
@@ -21,11 +23,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import torch_peers
 from report import Cases
-from torch_peers import median, paired_ratio
+from torch_peers import Attention, median, paired_ratio
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYOUTS = ("nn", "nt", "tn", "tt")
-TORCH = "torch_copy_h200.json"
+TORCH, TORCH_ATTENTION = "torch_copy_h200.json", "torch_attention_warm_h200.json"
 FORMAT, VERSION = "grout comparison", 1
 BEGIN, END = re.compile(r"<!-- figures: (\w+) -->"), "<!-- end of figures -->"
 NONE = "no figure"
@@ -650,6 +652,11 @@ def copy_loads(block):
     return table(["what", "us", "rate"], "lrr", rows)
 
 
+def policies_of(case):
+    """{name: policy} of a case of torch_peers.py, with the case's FLOPs and bytes."""
+    return {p["name"]: {**p, "flops": case["flops"], "bytes": case["bytes"]} for p in case["policies"]}
+
+
 def copy_torch(block):
     rows = []
     for arguments in torch_peers.COPY_CASES:
@@ -659,7 +666,7 @@ def copy_torch(block):
             continue
         figures = []
         for each in (c, cold):
-            by_name = {p["name"]: {**p, "flops": 0, "bytes": each["bytes"]} for p in each["policies"]} if each else {}
+            by_name = policies_of(each) if each else {}
             figures.append((by_name.get("grout"), by_name.get("torch")))
         ours, torch = figures[0]
         rows.append([
@@ -674,6 +681,101 @@ def copy_torch(block):
     if not any(cells[-1] for cells in rows):
         header, rows = header[:-1], [cells[:-1] for cells in rows]
     return table(header, "llrrrrr"[:len(header)], rows)
+
+
+# ---- attention ----
+
+# The cases of compare/attention_suite.cu, which have the same names in torch_peers.py, without a mask; causal ones follow.
+ATTENTION_SHAPES = [(batch, heads, length, dim) for heads, dim in ((16, 128), (32, 64), (8, 256))
+                    for batch, length in ((16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384))]
+ATTENTION_RAGGED = [
+    *(Attention(4, 16, 16, length, length, 128) for length in (4095, 4097, 1000)),
+    *(Attention(4, heads, heads, 1000, 1000, dim) for heads, dim in ((32, 64), (8, 256))),
+    *(Attention(4, 16, 16, 4096, 4096, dim) for dim in (72, 96, 127)),
+    Attention(4, 32, 8, 4000, 4000, 128),
+    Attention(2, 16, 16, 1000, 5000, 128),
+    Attention(1, 4, 4, 65, 97, 72)
+]
+ATTENTION_PACKED = [c for c in torch_peers.attention_cases() if c.lengths and not c.causal]
+ATTENTION_DECODES = [(c, cold) for batch in (1, 16) for cache in (4096, 16384, 65536) if batch * cache <= 262144
+                     for c in (Attention(batch, 32, 8, 1, cache, 128), Attention(batch, 32, 8, 1, cache - 1, 128))
+                     if c.k % 2 == 0 or batch * cache <= 65536 for cold in (False, True)]
+
+
+def both_masks(cases):
+    return [dataclasses.replace(c, causal=causal) for c in cases for causal in (False, True)]
+
+
+def attention_label(c):
+    return c.name.replace(" bf16", "")
+
+
+def peer_text(by_name, peer):
+    """Ours over a peer; the peer may have refused."""
+    if peer not in by_name:
+        return ""
+    return "refused" if by_name[peer].get("refused") else ratio_text(ratio(by_name[peer], by_name["grout"]))
+
+
+def attention_peers(block):
+    rows, shown = [], set()
+    for batch, heads, length, dim in ATTENTION_SHAPES:
+        both = both_masks([Attention(batch, heads, heads, length, length, dim)])
+        cases = [block.case("attention", c.name) for c in both]
+        shown.update(c.name for c in both)
+        if None in cases:
+            continue
+        cells = []
+        for by_name, c in zip(map(policies_of, cases), cases):
+            cells += [headline(c, number(tflops_of(by_name["grout"]), 0)), peer_text(by_name, "flash2"), peer_text(by_name, "cudnn")]
+        rows.append([f"{batch} x {heads} x {length}", str(dim), *cells])
+    lines = table([
+        "sequences x heads x length", "dim", "full: TFLOP/s", "of FlashAttention-2", "of cuDNN", "causal: TFLOP/s",
+        "of FlashAttention-2", "of cuDNN"
+    ], "lrrrrrrr", rows)
+    rows = []
+    for wanted in torch_peers.attention_cases():
+        c = None if wanted.name in shown else block.case("attention", wanted.name)
+        if c is None:
+            continue
+        by_name = policies_of(c)
+        rate = f"{number(gbs_of(by_name['grout']), 0)} GB/s" if wanted.q == 1 else f"{number(tflops_of(by_name['grout']), 0)} TFLOP/s"
+        rows.append([attention_label(wanted), us_text(by_name["grout"]), headline(c, rate), peer_text(by_name, "flash2"),
+                     peer_text(by_name, "cudnn")])
+    return lines + [""] + table(["problem", "us", "rate", "of FlashAttention-2", "of cuDNN"], "lrrrr", rows)
+
+
+def attention_ragged(block):
+    rows = []
+    for wanted in both_masks(ATTENTION_RAGGED + ATTENTION_PACKED):
+        c = block.case("attention", wanted.name)
+        if c is None:
+            continue
+        ours = find(c, "grout")
+        cells = ["", ""] if wanted.lengths else [ratio_text(ratio(ours, find(c, "grout misaligned"))),
+                                                 ratio_text(ratio(find(c, "unfused cublas"), ours))]
+        rows.append([attention_label(wanted), us_text(ours), headline(c, number(tflops_of(ours), 0)), number(share(c, ours), 3),
+                     ratio_text(ratio(find(c, "grout neighbour"), ours)), *cells])
+    return table([
+        "problem", "us", "TFLOP/s", "of the `mma.sync` ceiling", "of the aligned neighbour", "at odd addresses, of that",
+        "of three steps with cuBLAS"
+    ], "lrrrrrr", rows)
+
+
+def attention_decode(block):
+    rows = []
+    for wanted, cold in ATTENTION_DECODES:
+        c = block.case("attention", wanted.name, cold)
+        if c is None:
+            continue
+        ours = find(c, "grout")
+        rows.append([
+            str(wanted.batch), str(wanted.k), "cold" if cold else "warm", us_text(ours), number(gbs_of(ours), 0),
+            headline(c, ratio_text(ratio(find(c, "read of K and V"), ours))), ratio_text(ratio(find(c, "grout unsplit"), ours)),
+            ratio_text(ratio(ours, find(c, "grout misaligned")))
+        ])
+    return table(["sequences", "keys", "L2", "us", "GB/s", "of a plain read of K and V", "of keys in one part", "at odd addresses, of that"],
+                 "rrlrrrrr", rows)
 
 
 # ---- compare ----
@@ -700,6 +802,10 @@ BLOCKS = {  # README: {block: file}
     "copy/README.md": {
         **dict.fromkeys(("copy_ladder", "copy_crops", "copy_repack", "copy_batched", "copy_loads"), "compare_copy_h200.json"),
         "copy_torch": TORCH
+    },
+    "attention/README.md": {
+        "attention_peers": TORCH_ATTENTION,
+        **dict.fromkeys(("attention_ragged", "attention_decode"), "compare_attention_h200.json")
     },
     "compare/README.md": {"compare_noise": "compare_self_h200.json"},
 }
@@ -845,12 +951,20 @@ def load(path, file):
         raise Problem(f"{file}: it is not what a comparison writes ({type(error).__name__}: {error})") from None
 
 
+def sample_of(folder, file):
+    """Where a development run leaves what becomes a file of tests/evidence."""
+    if file == TORCH:
+        return folder / "torch.json"
+    suite = file.split("_")[1]
+    return folder / suite / ("torch_attention_warm.json" if file == TORCH_ATTENTION else "results.json")
+
+
 def show_samples(folder):
     """Prints what follows from the results of a development run."""
     for readme, blocks in BLOCKS.items():
         text = (ROOT / readme).read_text(encoding="utf-8").split("\n")
         for name, file in blocks.items():
-            path = folder / ("torch.json" if file == TORCH else f"{file.split('_')[1]}/results.json")
+            path = sample_of(folder, file)
             print(f"\n## {readme}: {name}\n")
             if not path.exists():
                 print(f"left out: there is no {path}")

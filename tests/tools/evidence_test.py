@@ -16,6 +16,7 @@ from report import Cases
 
 cases = Cases("evidence_test")
 GEMM, COPY, SELF = "compare_gemm_h200.json", "compare_copy_h200.json", "compare_self_h200.json"
+ATTENTION = "compare_attention_h200.json"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -70,7 +71,11 @@ US = {
     "one word": 2,
     "once": 10,
     "again": 10,
-    "repack": 100
+    "repack": 100,
+    "grout misaligned": 125,
+    "grout unsplit": 300,
+    "unfused cublas": 400,
+    "read of K and V": 80
 }
 FLOPS, BYTES = 23e9, 2.3e8
 
@@ -270,33 +275,53 @@ def self_results():
     ], "compare self /somewhere/out")
 
 
-def torch_results():
+def attention_results():
     made = []
-    for arguments in e.torch_peers.COPY_CASES:
-        policies = [{
-            "name": name,
-            "role": role,
-            "requested": {},
-            "realised": {
-                "path": "stream"
-            } if name == "grout" else {},
-            "validated": 5,
-            "graph": 0,
-            "round_us": [us * (1 + i / 10) for i in range(4)],
-            "round_wall_us": [us] * 4,
-            "failure": ""
-        } for name, role, us in (("grout", "policy", 100), ("torch", "peer", 150))]
-        made.append({
-            "suite": "copy",
-            "name": e.torch_peers.crop_name(*arguments),
-            "flops": 0,
-            "bytes": 2.3e8,
-            "mode": "warm",
-            "protocol": "headline",
-            "policies": policies
-        })
+    for protocol, shapes in (("headline", ("4x16x4095x128", "4x16x4097x128", "4x16x1000x128")),
+                             ("sweep", ("4x32x1000x64", "4x8x1000x256", "4x16x4096x72", "4x16x4096x96", "4x16x4096x127",
+                                        "4x32/8x4000x128", "2x16x1000:5000x128", "1x4x65:97x72", "16x16x3655x128"))):
+        for shape in shapes:
+            for mask in ("full", "causal"):
+                packed = shape.startswith("16x")
+                names = ["grout", "grout neighbour", *([] if packed else ["grout misaligned", "unfused cublas"]), "mma.sync ceiling",
+                         "copy ceiling"]
+                made.append(case("attention", f"{shape} bf16 {mask}{' packed' if packed else ''}", names, protocol,
+                                 pairs=[("grout neighbour", "grout")]))
+    for cold in (False, True):
+        for batch, caches in ((1, (4096, 4095, 16384, 16383, 65536, 65535)), (16, (4096, 4095, 16384))):
+            for cache in caches:
+                made.append(case("attention", f"{batch}x32/8x1:{cache}x128 bf16 decode",
+                                 ["grout", "grout unsplit", "grout misaligned", "read of K and V", "mma.sync ceiling", "copy ceiling"],
+                                 "sweep" if cache % 2 else "headline", cold, [("read of K and V", "grout")]))
+    return results(made, "compare attention /somewhere/out")
+
+
+def torch_case(suite, name, flops, times, protocol="headline"):
+    rounds = e.PROTOCOLS[protocol]["rounds"]
+    policies = [{
+        "name": peer,
+        "role": "policy" if peer == "grout" else "peer",
+        "requested": {},
+        "realised": {
+            "path": "stream"
+        } if peer == "grout" else {},
+        "validated": rounds + 1,
+        "graph": 0,
+        "round_us": [us * (1 + i / 10) for i in range(rounds)],
+        "round_wall_us": [us] * rounds,
+        "failure": ""
+    } for peer, us in times.items()]
+    return {"suite": suite, "name": name, "flops": flops, "bytes": 2.3e8, "mode": "warm", "protocol": protocol, "policies": policies}
+
+
+def torch_results(suite="copy"):
+    if suite == "copy":
+        made = [torch_case("copy", e.torch_peers.crop_name(*c), 0, {"grout": 100, "torch": 150}) for c in e.torch_peers.COPY_CASES]
+    else:
+        made = [torch_case("attention", c.name, 0 if c.q == 1 else FLOPS, {"grout": 100, "flash2": 120} if c.lengths else
+                           {"grout": 100, "cudnn": 50, "flash2": 120}, "sweep") for c in e.torch_peers.attention_cases()]
     return {
-        "command": "python3 tests/tools/torch_peers.py build --only copy --json /somewhere/torch.json",
+        "command": f"python3 tests/tools/torch_peers.py build --only {suite} --json /somewhere/torch.json",
         "commit": COMMIT,
         "dirty": True,
         "device": "NVIDIA H200",
@@ -307,7 +332,14 @@ def torch_results():
     }
 
 
-DATA = {GEMM: gemm_results(), COPY: copy_results(), SELF: self_results(), e.TORCH: torch_results()}
+DATA = {
+    GEMM: gemm_results(),
+    COPY: copy_results(),
+    SELF: self_results(),
+    ATTENTION: attention_results(),
+    e.TORCH: torch_results(),
+    e.TORCH_ATTENTION: torch_results("attention")
+}
 LADDER = [
     "| file | idea | architecture | GB/s (of cudaMemcpy) |", "|---|---|---|---:|",
     *(f"| [copy_{kernel}.cuh](copy_{kernel}.cuh) | an idea | sm_90 and later | |"
@@ -397,6 +429,21 @@ EXPECTED = {
         f"| {FIRST_CROP} | stream | 115.0 | 2000 | 172.5 | 1.500 [1.500, 1.500] |",
         "`python3 tests/tools/torch_peers.py build --only copy --json FILE` at commit 0123456789 and changes to it, NVIDIA H200, torch 2.9; headline: 4 rounds"
     ]),
+    "attention_peers": (e.TORCH_ATTENTION, "4x16x4096x128 bf16 causal", False, "grout", [
+        "| 4 x 16 x 4096 | 128 | 209 | 1.200 [1.200, 1.200] | 0.500 [0.500, 0.500] | 209 | 1.200 [1.200, 1.200] | 0.500 [0.500, 0.500] |",
+        "| 1 x 8 x 16384 | 256 | 209 |", "| 4x16x4095x128 causal | 110.0 | 209 TFLOP/s | 1.200 [1.200, 1.200] | 0.500 [0.500, 0.500] |",
+        "| 16x32/8x1:65536x128 decode | 110.0 | 2091 GB/s |", "x128 full packed | 110.0 | 209 TFLOP/s | 1.200 [1.200, 1.200] |  |",
+        "sweep: 3 rounds", "[torch_attention_warm_h200.json](../tests/evidence/torch_attention_warm_h200.json)"
+    ]),
+    "attention_ragged": (ATTENTION, "4x16x4096x127 bf16 causal", False, "grout neighbour", [
+        "| 4x16x4095x128 full | 115.0 | **200** | 0.333 | 0.997 [0.997, 0.997] | 0.800 [0.800, 0.800] | 4.000 [4.000, 4.000] |",
+        "| 4x32/8x4000x128 causal | 110.0 | 209 |", "x128 causal packed | 110.0 | 209 | 0.333 | 0.997 [0.997, 0.997] |  |  |",
+        "`./run compare attention OUT`"
+    ]),
+    "attention_decode": (ATTENTION, "16x32/8x1:16384x128 bf16 decode", True, "read of K and V", [
+        "| 1 | 4096 | warm | 115.0 | 2000 | **0.800 [0.800, 0.800]** | 3.000 [3.000, 3.000] | 0.800 [0.800, 0.800] |",
+        "| 1 | 65535 | cold | 110.0 | 2091 | 0.800 [0.800, 0.800] |", "| 16 | 16384 | cold |", "L2 warm and cold;"
+    ]),
     "compare_noise":
     (SELF, "about 10 us", True, "again",
      ["| 1024, 1024, 1024 bf16, about 1 ms | warm | 11.50 | 11.50 | 1.000 [1.000, 1.000] |", "about 10 us | cold | 11.50 |"]),
@@ -427,7 +474,7 @@ for name, (file, case_name, cold, sample_name, pieces) in EXPECTED.items():
     data = copy.deepcopy(DATA[file])
     s = policy(found(data, case_name, cold), sample_name)
     s.update(round_us=[], round_wall_us=[], failure="element 7 is wrong")
-    if file == e.TORCH:
+    if e.is_torch(file):
         for other in found(data, case_name, cold)["policies"]:
             other.update(round_us=[], round_wall_us=[])
     if name == "gemm_batched":
@@ -530,6 +577,15 @@ tampered("PyTorch: a refusal beside a figure",
 refusing = copy.deepcopy(DATA[e.TORCH])
 refusing["cases"][0]["policies"][1].update(refused="it cannot", round_us=[], round_wall_us=[], validated=0)
 cases.check("PyTorch: a peer that refuses has no figure, the others have", None if e.Evidence(refusing, e.TORCH).cases else "no cases")
+
+refusing = copy.deepcopy(DATA[e.TORCH_ATTENTION])
+policy(found(refusing, "4x16x4096x128 bf16 full"), "cudnn").update(refused="it cannot", round_us=[], round_wall_us=[], validated=0)
+holds("attention_peers: a peer that refuses", made("attention_peers", refusing),
+      "| 4 x 16 x 4096 | 128 | 209 | 1.200 [1.200, 1.200] | refused | 209 | 1.200 [1.200, 1.200] | 0.500 [0.500, 0.500] |")
+equal("where a development run leaves them", [str(e.sample_of(pathlib.Path("x"), file)) for file in DATA], [
+    "x/gemm/results.json", "x/copy/results.json", "x/self/results.json", "x/attention/results.json", "x/torch.json",
+    "x/attention/torch_attention_warm.json"
+])
 
 SOURCE = (e.ROOT / "compare/record.h").read_text(encoding="utf-8")
 equal("the protocols of record.h",
