@@ -26,19 +26,24 @@ template <class T> struct AttentionVariant {
 
 namespace detail {
 // Large: 32 rows a warp, so that each fragment of K and V feeds four products; of 256 elements only 16 rows fit into the registers.
-// Short: all warps share 16 rows and divide the keys; their time is that of reading K and V.
+// Short: all warps share 16 rows and divide the keys; their time is that of reading K and V. Realigned: 16 rows a warp, since the copies
+// need registers.
 template <int Dim> struct AttentionTiles;
 template <> struct AttentionTiles<64> {
   using Large = AttentionTile<64, 2, 4, 64, 1, 2, 2, true>;
   using Short = AttentionTile<64, 1, 1, 64, 4, 3, 2, false>;
+  using Realigned = AttentionTile<64, 1, 4, 64, 1, 2, 2, false>;
 };
 template <> struct AttentionTiles<128> {
   using Large = AttentionTile<128, 2, 4, 64, 1, 2, 2, false>;
   using Short = AttentionTile<128, 1, 1, 64, 4, 3, 2, false>;
+  using Realigned = AttentionTile<128, 1, 4, 64, 1, 2, 2, false>;
 };
 template <> struct AttentionTiles<256> {
-  using Large = AttentionTile<256, 1, 8, 32, 1, 2, 1, false>;
+  using Large = AttentionTile<256, 1, 8, 64, 1, 2, 1, false>;
   using Short = AttentionTile<256, 1, 2, 64, 4, 3, 1, false>;
+  using Realigned = AttentionTile<256, 1, 8, 32, 1, 2, 1, false>;
+  using Small = AttentionTile<256, 1, 8, 16, 1, 2, 1, false>;  // for blocks of no more than 99 KiB
 };
 
 template <class T, class Tile, AttentionPath Path> AttentionVariant<T> attention_variant(bool short_queries) {
@@ -47,17 +52,24 @@ template <class T, class Tile, AttentionPath Path> AttentionVariant<T> attention
 }
 template <class T> struct AttentionVariants {
   template <int Dim, AttentionPath Path> static std::array<AttentionVariant<T>, 2> of() {
-    return {attention_variant<T, typename AttentionTiles<Dim>::Large, Path>(false),
+    using Tiles = AttentionTiles<Dim>;
+    using Large = std::conditional_t<Path == AttentionPath::aligned, typename Tiles::Large, typename Tiles::Realigned>;
+    return {attention_variant<T, Large, Path>(false),
             attention_variant<T, typename AttentionTiles<Dim>::Short, Path>(true)};
   }
-  static inline const std::array<AttentionVariant<T>, 12> list = [] {
-    std::array<AttentionVariant<T>, 12> all{};
+  template <AttentionPath Path> static AttentionVariant<T> small() {
+    return attention_variant<T, typename AttentionTiles<256>::Small, Path>(false);
+  }
+  // Of tiles for the same rows and dimensions, the first one that a device has the shared memory for is taken.
+  static inline const std::array<AttentionVariant<T>, 14> list = [] {
+    std::array<AttentionVariant<T>, 14> all{};
     int next = 0;
-    const auto add = [&](const std::array<AttentionVariant<T>, 2>& some) {
+    const auto add = [&](const auto& some) {
       for (const AttentionVariant<T>& variant : some) all[static_cast<size_t>(next++)] = variant;
     };
     add(of<64, AttentionPath::aligned>()), add(of<128, AttentionPath::aligned>()), add(of<256, AttentionPath::aligned>());
     add(of<64, AttentionPath::realign>()), add(of<128, AttentionPath::realign>()), add(of<256, AttentionPath::realign>());
+    add(std::array{small<AttentionPath::aligned>(), small<AttentionPath::realign>()});
     return all;
   }();
 };
@@ -84,18 +96,29 @@ inline bool attention_is_aligned(const AttentionArguments& a) {
 // Rows of one key head, query by query and head by head, up to which the short tiles are taken: they read K and V once for each 16.
 inline constexpr int64_t kShortAttentionRows = 64;
 
-template <class T> const AttentionVariant<T>* attention_choose(const AttentionArguments& a, const DeviceInfo& device, AttentionPlan& plan) {
-  const int64_t group = a.heads / a.kv_heads;
-  plan.aligned = attention_is_aligned(a);
-  plan.short_queries = a.q_length * group <= kShortAttentionRows;
-  plan.pack = plan.short_queries ? static_cast<int>(group) : 1;
+// The smallest tile that holds a row and fits the device.
+template <class T>
+const AttentionVariant<T>* attention_fitting(const AttentionArguments& a, const DeviceInfo& device, const AttentionPlan& plan) {
   const AttentionVariant<T>* best = nullptr;
   for (const AttentionVariant<T>& v : attention_variants<T>()) {
     if ((v.path == AttentionPath::aligned) != plan.aligned || v.short_queries != plan.short_queries || v.tile_dim < a.dim) continue;
     if (v.shared_bytes > device.shared_per_block || (best != nullptr && best->tile_dim <= v.tile_dim)) continue;
     best = &v;
   }
+  return best;
+}
+
+template <class T> const AttentionVariant<T>* attention_choose(const AttentionArguments& a, const DeviceInfo& device, AttentionPlan& plan) {
+  const int64_t group = a.heads / a.kv_heads;
+  plan.aligned = attention_is_aligned(a);
+  plan.short_queries = a.q_length * group <= kShortAttentionRows;
+  const AttentionVariant<T>* best = attention_fitting<T>(a, device, plan);
+  if (best == nullptr && plan.short_queries) {  // their three stages of keys are too much for some devices
+    plan.short_queries = false;
+    best = attention_fitting<T>(a, device, plan);
+  }
   if (best == nullptr) return nullptr;
+  plan.pack = plan.short_queries ? static_cast<int>(group) : 1;
   plan.units = a.batch * (a.heads / plan.pack);
   plan.tiles = static_cast<int>((a.q_length * plan.pack + best->tile_q - 1) / best->tile_q);
   const int64_t blocks = plan.units * plan.tiles, resident = int64_t{device.sms} * best->blocks_per_sm;
@@ -115,7 +138,6 @@ template <class T> const AttentionVariant<T>* attention_choose(const AttentionAr
 inline int64_t attention_rows_of_lse(const AttentionArguments& a) {
   return a.heads * (a.q_offsets != nullptr ? a.q_rows : a.batch * a.q_length);
 }
-inline int64_t attention_part_pitch(const AttentionArguments& a) { return (a.dim + 7) / 8 * 8; }
 inline size_t attention_part_bytes(const AttentionArguments& a, int splits) {
   return splits <= 1 ? 0 : static_cast<size_t>(splits) * static_cast<size_t>(attention_rows_of_lse(a)) *
                                static_cast<size_t>(attention_part_pitch(a) + 1) * sizeof(float);
@@ -140,9 +162,7 @@ Status attention_launch(const AttentionArguments& a, const DeviceInfo& device, c
     return invalid("batch=" + attention_text(a.batch) + " of heads=" + attention_text(a.heads) + " with " + attention_text(a.q_length) +
                    " queries need " + attention_text(plan.blocks) + " blocks, more than the 2^31 - 1 of a grid");
   const size_t bytes = attention_part_bytes(a, plan.splits);
-  if (a.workspace != nullptr && (a.workspace_bytes < bytes || reinterpret_cast<uintptr_t>(a.workspace) % 16 != 0))
-    return invalid("the workspace has " + std::to_string(a.workspace_bytes) + " bytes: " + std::to_string(bytes) +
-                   ", 16-byte aligned, are needed");
+  if (Status s = a.workspace == nullptr ? Status{} : attention_check_workspace(a, bytes); !s) return s;
   const bool packed = a.q_offsets != nullptr;
   // Units whose keys and values fill half of L2 are walked together.
   const int64_t group = a.heads / a.kv_heads, unit_heads = group / plan.pack;
@@ -175,7 +195,9 @@ Status attention_launch(const AttentionArguments& a, const DeviceInfo& device, c
     if (Status s = launch(v->kernel, dim3(static_cast<unsigned>(plan.blocks)), dim3(static_cast<unsigned>(v->threads)), v->shared_bytes, stream, p); !s)
       return s;
     if (plan.splits == 1) return {};
-    return launch(&attention_combine_kernel<T>, dim3(static_cast<unsigned>(a.batch * a.heads * a.q_length)), dim3(64), 0, stream, p);
+    const int64_t rows = a.batch * a.heads * a.q_length, resident = int64_t{device.sms} * kCombiningBlocks;
+    const dim3 combining(static_cast<unsigned>(rows < resident ? rows : resident));
+    return launch(&attention_combine_kernel<T>, combining, dim3(64), 0, stream, p);
   };
   if (bytes == 0) return run(nullptr);
   if (a.workspace != nullptr) return run(a.workspace);

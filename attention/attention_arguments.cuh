@@ -7,7 +7,8 @@
 //   LSE[b, h, i] = log(sum over j of exp(logit[j]))                     natural logarithm, fp32
 //
 // Query i sees every key; causal: the keys j <= i + kv_length - q_length, so that the last query sees all ("bottom-right").
-// A query that sees no key has O = 0 and LSE = -inf.
+// A query that sees no key has O = 0 and LSE = -inf. Logits, and their multiples by log2(e), must be finite in fp32, and so must V:
+// a key that a query does not see weighs 0 there, and 0 times infinity is NaN. Rows that no sequence has may hold anything.
 #pragma once
 #include <cmath>
 #include <initializer_list>
@@ -43,9 +44,11 @@ struct AttentionArguments {
   bool causal = false;
   // Packed sequences of different lengths: sequence b has rows offsets[b] to offsets[b + 1] - 1 of Q and O, and of K and V. Both in
   // device memory, batch + 1 numbers each, or both null. Strides between batches are not used. Where offsets decrease, a sequence is
-  // empty; where it is longer than q_length or kv_length, the rows behind are left out.
+  // empty; where it is longer than q_length or kv_length, the rows behind are left out. Only the device reads offsets, and it accesses
+  // the rows that they name: none of a sequence may lie below row 0, nor, of Q, at q_rows or behind, nor be of two sequences.
+  // attention_check_offsets checks a host's copy.
   const int32_t *q_offsets = nullptr, *kv_offsets = nullptr;
-  int64_t q_rows = 0;     // packed: rows of Q in all, the extent of LSE
+  int64_t q_rows = 0;     // packed: rows of Q and O in all, row 0 to the end of the last sequence or more; the extent of LSE
   AttentionKernel kernel = AttentionKernel::automatic;
   int splits = 0;         // parts that the keys are cut into, one block each: 0 chooses, 1 to 128
   // Memory for the parts' results where there are several: at least attention_workspace_bytes, 16-byte aligned, apart from all
@@ -66,6 +69,7 @@ struct AttentionChoice {
 };
 
 inline constexpr int kMostAttentionSplits = 128;
+inline constexpr float kMostAttentionScale = 2e38f;  // times log2(e): finite
 
 namespace detail {
 inline std::string attention_text(int64_t value) { return std::to_string(value); }
@@ -75,6 +79,9 @@ inline bool attention_span(const void* base, int64_t batch, int64_t rows, int64_
                            size_t bytes, AddressSpan& span) {
   return address_span(reinterpret_cast<uintptr_t>(base), {{batch, s.batch}, {rows, s.row}, {heads, s.head}, {dim, 1}}, bytes, span);
 }
+
+// Elements from one row of a part to the next; its LSE is one more.
+inline int64_t attention_part_pitch(const AttentionArguments& a) { return (a.dim + 7) / 8 * 8; }
 
 // Do distinct (sequence, row, head, element) have distinct addresses? Sufficient: sorted by size, each stride is at least the
 // span of those below it.
@@ -115,7 +122,8 @@ inline Status attention_check_extents(const AttentionArguments& a) {
     return invalid("heads=" + text(a.heads) + " is not a multiple of kv_heads=" + text(a.kv_heads) +
                    ": each key head must serve the same number of query heads");
   if (a.dim < 1 || a.dim > 256) return invalid("dim=" + text(a.dim) + " must be 1 to 256, what the kernel's tiles hold");
-  if (!(a.scale >= -3e38f && a.scale <= 3e38f)) return invalid("scale=" + std::to_string(a.scale) + " must be finite");
+  if (!(std::fabs(a.scale) <= kMostAttentionScale))
+    return invalid("scale=" + std::to_string(a.scale) + " must be finite, and at most 2e38 in size");
   if ((a.q_offsets == nullptr) != (a.kv_offsets == nullptr))
     return invalid("packed sequences need the offsets of Q and of K and V: one of the two is null");
   const bool packed = a.q_offsets != nullptr;
@@ -125,7 +133,8 @@ inline Status attention_check_extents(const AttentionArguments& a) {
     return invalid("splits=" + std::to_string(a.splits) + " must be 1 to " + std::to_string(kMostAttentionSplits) + ", or 0: choose");
   if (a.batch > 0 && (a.heads > kMostRows / a.batch || a.q_length > INT64_MAX / 1024 / (a.batch * a.heads)))
     return invalid("batch=" + text(a.batch) + " of heads=" + text(a.heads) + " with " + text(a.q_length) +
-                   " queries are more than a grid holds: batch times heads must be at most 2^31");
+                   " queries are more than a grid holds: batch times heads must be at most 2^31, and these times the queries at most "
+                   "2^53");
   const size_t bytes = element_bytes(a.type);
   AddressSpan span;
   const int64_t batch = packed ? 1 : a.batch, rows_q = packed ? a.q_rows : a.q_length;
@@ -135,56 +144,101 @@ inline Status attention_check_extents(const AttentionArguments& a) {
       !detail::attention_span(nullptr, batch, a.kv_length, a.kv_heads, a.dim, a.v_stride, bytes, span))
     return invalid("Q, K, V or O with these strides exceeds 62-bit addresses: batch=" + text(a.batch) + ", " + text(a.q_length) +
                    " queries, " + text(a.kv_length) + " keys, heads=" + text(a.heads));
+  // LSE, and with several parts what each of them has of every row: fp32.
+  if (static_cast<__int128>(batch) * a.heads * rows_q * (a.splits > 1 ? a.splits * (detail::attention_part_pitch(a) + 1) : 1) >
+      (static_cast<__int128>(1) << 60))
+    return invalid("LSE, or the workspace of splits=" + std::to_string(a.splits) + ", exceeds 62-bit addresses: batch=" +
+                   text(a.batch) + ", " + text(rows_q) + " rows, heads=" + text(a.heads));
   if (!detail::attention_rows_are_distinct(batch, rows_q, a.heads, a.dim, a.o_stride))
     return invalid("rows of O may overlap: strides " + text(a.o_stride.batch) + ", " + text(a.o_stride.row) + ", " +
                    text(a.o_stride.head) + " between sequences, rows and heads of dim=" + text(a.dim));
   return {};
 }
 
+namespace detail {
+// What a call touches beside the workspace; nothing where it is not accessed.
+struct AttentionSpans {
+  AddressSpan q, k, v, q_offsets, kv_offsets, o, lse;
+  // The first operand that `written` overlaps, or null; `or_written`: O and LSE too.
+  const char* overlapped_by(const AddressSpan& written, bool or_written) const {
+    const struct {
+      const char* name;
+      const AddressSpan& span;
+    } operands[] = {{"Q", q}, {"K", k}, {"V", v}, {"the offsets of Q", q_offsets}, {"the offsets of K and V", kv_offsets},
+                    {"O", o}, {"LSE", lse}};
+    for (int i = 0; i < (or_written ? 7 : 5); ++i)
+      if (written.overlaps(operands[i].span)) return operands[i].name;
+    return nullptr;
+  }
+};
+// Of extents that attention_check_extents has accepted.
+inline AttentionSpans attention_spans(const AttentionArguments& a) {
+  AttentionSpans spans;
+  const bool packed = a.q_offsets != nullptr;
+  const int64_t batch = packed ? 1 : a.batch, rows_q = packed ? a.q_rows : a.q_length;
+  const size_t bytes = element_bytes(a.type);
+  (void)attention_span(a.o, batch, rows_q, a.heads, a.dim, a.o_stride, bytes, spans.o);
+  const auto list = [](const void* base, int64_t count, AddressSpan& span) {
+    if (base != nullptr) (void)address_span(reinterpret_cast<uintptr_t>(base), {{count, 1}}, 4, span);
+  };
+  list(a.lse, batch * a.heads * rows_q, spans.lse);
+  list(a.q_offsets, a.batch + 1, spans.q_offsets), list(a.kv_offsets, a.batch + 1, spans.kv_offsets);
+  if (a.kv_length == 0) return spans;
+  (void)attention_span(a.q, batch, rows_q, a.heads, a.dim, a.q_stride, bytes, spans.q);
+  (void)attention_span(a.k, batch, a.kv_length, a.kv_heads, a.dim, a.k_stride, bytes, spans.k);
+  (void)attention_span(a.v, batch, a.kv_length, a.kv_heads, a.dim, a.v_stride, bytes, spans.v);
+  return spans;
+}
+}  // namespace detail
+
 // Refuses what `attention` cannot do; device-independent. Offsets of packed sequences lie in device memory and are not read.
 inline Status attention_check(const AttentionArguments& a) {
   if (Status s = attention_check_extents(a); !s) return s;
-  const bool packed = a.q_offsets != nullptr;
-  const int64_t batch = packed ? 1 : a.batch, rows_q = packed ? a.q_rows : a.q_length;
-  if (a.batch == 0 || rows_q == 0 || a.q_length == 0) return {};
+  if (a.batch == 0 || a.q_length == 0 || (a.q_offsets != nullptr && a.q_rows == 0)) return {};
   const size_t bytes = element_bytes(a.type);
-  const auto pointer = [&](const char* name, const void* p, size_t size) -> Status {
-    if (p == nullptr) return invalid(std::string(name) + " is null but would be accessed");
-    if (reinterpret_cast<uintptr_t>(p) % size != 0)
-      return invalid(std::string(name) + " is not aligned to its elements of " + std::to_string(size) + " bytes");
-    return {};
-  };
-  if (Status s = pointer("O", a.o, bytes); !s) return s;
-  const bool reads = a.kv_length > 0;
-  AddressSpan q, k, v, o, lse;
-  (void)detail::attention_span(a.o, batch, rows_q, a.heads, a.dim, a.o_stride, bytes, o);
-  if (a.lse != nullptr) {
-    if (Status s = pointer("LSE", a.lse, sizeof(float)); !s) return s;
-    (void)address_span(reinterpret_cast<uintptr_t>(a.lse), {{batch * a.heads * rows_q, 1}}, sizeof(float), lse);
-    if (lse.overlaps(o)) return invalid("LSE overlaps O: each needs memory of its own");
-  }
-  if (!reads) return {};
-  if (Status s = pointer("Q", a.q, bytes); !s) return s;
-  if (Status s = pointer("K", a.k, bytes); !s) return s;
-  if (Status s = pointer("V", a.v, bytes); !s) return s;
-  (void)detail::attention_span(a.q, batch, rows_q, a.heads, a.dim, a.q_stride, bytes, q);
-  (void)detail::attention_span(a.k, batch, a.kv_length, a.kv_heads, a.dim, a.k_stride, bytes, k);
-  (void)detail::attention_span(a.v, batch, a.kv_length, a.kv_heads, a.dim, a.v_stride, bytes, v);
   const struct {
     const char* name;
-    const AddressSpan& span;
-  } operands[] = {{"Q", q}, {"K", k}, {"V", v}};
+    const void* base;
+    size_t size;
+    bool wanted;
+  } operands[] = {{"O", a.o, bytes, true},
+                  {"LSE", a.lse, sizeof(float), a.lse != nullptr},
+                  {"Q", a.q, bytes, a.kv_length > 0},
+                  {"K", a.k, bytes, a.kv_length > 0},
+                  {"V", a.v, bytes, a.kv_length > 0},
+                  {"q_offsets", a.q_offsets, sizeof(int32_t), a.q_offsets != nullptr},
+                  {"kv_offsets", a.kv_offsets, sizeof(int32_t), a.q_offsets != nullptr}};
   for (const auto& operand : operands) {
-    if (o.overlaps(operand.span)) return invalid(std::string("O overlaps ") + operand.name + ": it needs memory of its own");
-    if (a.lse != nullptr && lse.overlaps(operand.span))
-      return invalid(std::string("LSE overlaps ") + operand.name + ": it needs memory of its own");
+    if (!operand.wanted) continue;
+    if (operand.base == nullptr) return invalid(std::string(operand.name) + " is null but would be accessed");
+    if (reinterpret_cast<uintptr_t>(operand.base) % operand.size != 0)
+      return invalid(std::string(operand.name) + " is not aligned to its elements of " + std::to_string(operand.size) + " bytes");
   }
+  const detail::AttentionSpans spans = detail::attention_spans(a);
+  if (spans.lse.overlaps(spans.o)) return invalid("LSE overlaps O: each needs memory of its own");
+  if (const char* name = spans.overlapped_by(spans.o, false))
+    return invalid(std::string("O overlaps ") + name + ": it needs memory of its own");
+  if (const char* name = spans.overlapped_by(spans.lse, false))
+    return invalid(std::string("LSE overlaps ") + name + ": it needs memory of its own");
   return {};
 }
 
-// Refuses offsets of packed sequences, as the host has them, that decrease, start below 0, or hold a sequence longer than `most`.
-// `what`: "q" or "kv". `offsets`: batch + 1 numbers.
-inline Status attention_check_offsets(const char* what, const int32_t* offsets, int64_t batch, int64_t most) {
+// Refuses a workspace that does not hold `bytes`, is not aligned, or overlaps an operand. The caller's, not null.
+inline Status attention_check_workspace(const AttentionArguments& a, size_t bytes) {
+  const auto base = reinterpret_cast<uintptr_t>(a.workspace);
+  if (a.workspace_bytes < bytes || base % 16 != 0)
+    return invalid("the workspace has " + std::to_string(a.workspace_bytes) + " bytes: " + std::to_string(bytes) +
+                   ", 16-byte aligned, are needed");
+  AddressSpan span;
+  (void)address_span(base, {{static_cast<int64_t>(bytes), 1}}, 1, span);
+  if (const char* name = detail::attention_spans(a).overlapped_by(span, true))
+    return invalid(std::string("the workspace overlaps ") + name + ": it needs memory of its own");
+  return {};
+}
+
+// Refuses offsets of packed sequences, as the host has them, that decrease, start below 0, hold a sequence longer than `most`, or end
+// behind the operand's `rows`. `what`: "q" or "kv". `offsets`: batch + 1 numbers.
+inline Status attention_check_offsets(const char* what, const int32_t* offsets, int64_t batch, int64_t most, int64_t rows) {
   if (offsets[0] < 0) return invalid(std::string(what) + " offsets start at " + std::to_string(offsets[0]) + ": they must be at least 0");
   for (int64_t b = 0; b < batch; ++b) {
     const int64_t length = int64_t{offsets[b + 1]} - offsets[b];
@@ -195,6 +249,9 @@ inline Status attention_check_offsets(const char* what, const int32_t* offsets, 
       return invalid(std::string(what) + " offsets give sequence " + std::to_string(b) + " " + std::to_string(length) +
                      " rows, more than the longest length given, " + std::to_string(most));
   }
+  if (offsets[batch] > rows)
+    return invalid(std::string(what) + " offsets end at row " + std::to_string(offsets[batch]) + ", behind the operand's " +
+                   std::to_string(rows) + " rows");
   return {};
 }
 

@@ -33,9 +33,10 @@ typedef struct grout_attention_arguments {
   int64_t k_batch, k_row, k_head;
   int64_t v_batch, v_row, v_head;
   int64_t o_batch, o_row, o_head;
-  /* Packed: sequence b has rows offsets[b] to offsets[b + 1] - 1, batch + 1 numbers in device memory; else both null. */
+  /* Packed: sequence b has rows offsets[b] to offsets[b + 1] - 1, batch + 1 numbers in device memory; else both null. None of these
+     rows lies below 0, nor, of Q, at q_rows or behind. */
   const int32_t *q_offsets, *kv_offsets;
-  int64_t q_rows;                 /* packed: rows of Q in all */
+  int64_t q_rows;                 /* packed: rows of Q and O in all */
   void* workspace;                /* null, or memory for the parts' results, 16-byte aligned, of at least */
   uint64_t workspace_bytes;       /* grout_attention_workspace_bytes, free until the stream is done */
 } grout_attention_arguments;

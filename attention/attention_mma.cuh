@@ -65,8 +65,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     walk_k.copy(keys_of(b), shared.stage[stage].k), walk_v.copy(values_of(b), shared.stage[stage].v);
   };
   const auto copy_edge = [&](const AttentionBlock& b, int tile, int stage) {
-    attention_copy<Path, KeyPlan>(keys_of(b), tile, shared.stage[stage].k, thread);
-    attention_copy<Path, KeyPlan>(values_of(b), tile, shared.stage[stage].v, thread);
+    const int self = ptx::opaque(thread);  // nothing of this is kept from tile to tile
+    attention_copy<Path, KeyPlan>(keys_of(b), tile, shared.stage[stage].k, self);
+    attention_copy<Path, KeyPlan>(values_of(b), tile, shared.stage[stage].v, self);
   };
   if (block.first_tile < block.last_tile)  // else Q may be null
     attention_copy_queries<T, Tile, Path>(p, block, shared.q, thread);
@@ -99,8 +100,10 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   // One tile of keys, of which the warp takes its first `groups` times 16. Masked: row by row, the first `visible` ones are seen.
   const auto step = [&](auto groups, auto masked, const Fragment<int, Rows>& visible, int stage) {
     constexpr int kGroups = decltype(groups)::value;
-    const uint32_t shared_q = ptx::shared_address(rows_of_q), shared_k = ptx::shared_address(shared.stage[stage].k);
-    const uint32_t shared_v = ptx::shared_address(shared.stage[stage].v);
+    // Opaque: with bases known to be aligned the compiler keeps every lane's swizzled addresses from tile to tile, and has no registers.
+    const uint32_t shared_q = ptx::opaque(ptx::shared_address(rows_of_q));
+    const uint32_t shared_k = ptx::opaque(ptx::shared_address(shared.stage[stage].k));
+    const uint32_t shared_v = ptx::opaque(ptx::shared_address(shared.stage[stage].v));
 
     Fragment<float, Scores> s[kGroups];
 #pragma unroll
@@ -219,9 +222,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     const int left = rows > 0 ? sees(rows - 1) : 0;  // the last row sees most
     if (left > 0) {
       Fragment<int, Rows> visible;
-      make_static<0, Rows::slots>([&](auto slot) { visible[slot] = sees(Rows::at(lane, decltype(slot)::value)[0]); });
-      if (kAllGroups >= 4 && left <= 16 * (kAllGroups / 2)) step(Int<(kAllGroups + 1) / 2>{}, std::true_type{}, visible, stage);
-      else if (kAllGroups >= 4 && left <= 16 * (kAllGroups - 1)) step(Int<kAllGroups - (kAllGroups > 1)>{}, std::true_type{}, visible, stage);
+      const int self = ptx::opaque(lane);
+      make_static<0, Rows::slots>([&](auto slot) { visible[slot] = sees(Rows::at(self, decltype(slot)::value)[0]); });
+      if (kAllGroups > 1 && left <= 16 * (kAllGroups / 2)) step(Int<(kAllGroups + 1) / 2>{}, std::true_type{}, visible, stage);
       else step(Int<kAllGroups>{}, std::true_type{}, visible, stage);
     }
     next_stage();

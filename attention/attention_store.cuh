@@ -128,7 +128,7 @@ GROUT_DEVICE void attention_finish_rows(const AttentionParameters<T>& p, const A
   using Vectors = typename Places::Vectors;
   const auto c = Vectors::at(lane, 0);
   const auto out = attention_output<Tile>(p, block);
-  if (p.dim == Tile::dim && row + 16 * Tile::row_atoms <= block.rows_in_all &&
+  if (p.dim == Tile::dim && block.rows_in_all - row >= 16 * Tile::row_atoms &&
       detail::stores_vectors(StorePlan<T, Vectors, 1>{}, out, {row, 0})) {  // whole
     static_assert(!Tile::packs, "attention: rows that a warp holds alone are one stride apart");
     T* to = detail::element(out, row + c[0], c[1]);
@@ -213,39 +213,45 @@ GROUT_DEVICE void attention_finish_parts(const AttentionParameters<T>& p, const 
   }
 }
 
-// One block for each row of O: combines the splits' parts in their order. Threads: a multiple of a warp; each its own columns.
+// Blocks of a multiprocessor that run at once.
+inline constexpr int kCombiningBlocks = 32;
+
+// Combines the splits' parts of every row of O, in their order, a row after the other. Threads: 64, each its own columns.
 template <class T> __global__ void __launch_bounds__(64) attention_combine_kernel(const AttentionParameters<T> p) {
-  const int64_t index = blockIdx.x;
-  const int64_t query = index % p.q_length, head = index / p.q_length % p.heads;
-  const int batch = static_cast<int>(index / p.q_length / p.heads);
-  const AttentionSequence q = attention_sequence(p.q_offsets, batch, p.q_length);
-  if (query >= q.length) return;
-  const int64_t row = (p.q_offsets == nullptr ? batch : 0) * p.lse_batch + head * p.lse_head + q.first + query;
-  const float* lse = p.parts + p.splits * p.lse_rows * p.part_pitch + row;
-  float peak = -INFINITY;
+  const int64_t rows = p.q_length * p.heads * p.batch;
+#pragma unroll 1
+  for (int64_t index = blockIdx.x; index < rows; index += gridDim.x) {
+    const int64_t query = index % p.q_length, head = index / p.q_length % p.heads;
+    const int batch = static_cast<int>(index / p.q_length / p.heads);
+    const AttentionSequence q = attention_sequence(p.q_offsets, batch, p.q_length);
+    if (query >= q.length) continue;
+    const int64_t row = (p.q_offsets == nullptr ? batch : 0) * p.lse_batch + head * p.lse_head + q.first + query;
+    const float* lse = p.parts + p.splits * p.lse_rows * p.part_pitch + row;
+    float peak = -INFINITY;
 #pragma unroll 4
-  for (int s = 0; s < p.splits; ++s) peak = fmaxf(peak, lse[s * p.lse_rows]);
-  const float reference = peak == -INFINITY ? 0.f : peak;
-  constexpr int kColumns = 4;  // of 64 threads: 256
-  float sum = 0, value[kColumns] = {};
+    for (int s = 0; s < p.splits; ++s) peak = fmaxf(peak, lse[s * p.lse_rows]);
+    const float reference = peak == -INFINITY ? 0.f : peak;
+    constexpr int kColumns = 4;  // of 64 threads: 256
+    float sum = 0, value[kColumns] = {};
 #pragma unroll 4
-  for (int s = 0; s < p.splits; ++s) {
-    const float factor = expf(lse[s * p.lse_rows] - reference);
-    sum += factor;
-    const float* from = p.parts + (s * p.lse_rows + row) * p.part_pitch;
+    for (int s = 0; s < p.splits; ++s) {
+      const float factor = expf(lse[s * p.lse_rows] - reference);
+      sum += factor;
+      const float* from = p.parts + (s * p.lse_rows + row) * p.part_pitch;
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) {
+        const int col = static_cast<int>(threadIdx.x) + i * static_cast<int>(blockDim.x);
+        if (col < p.dim) value[i] += factor * from[col];
+      }
+    }
+    T* o = p.o + (p.q_offsets == nullptr ? batch : 0) * p.o_batch + (q.first + query) * p.o_row + head * p.o_head;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       const int col = static_cast<int>(threadIdx.x) + i * static_cast<int>(blockDim.x);
-      if (col < p.dim) value[i] += factor * from[col];
+      if (col < p.dim) o[col] = from_float<T>(value[i] * attention_inverse(sum));
     }
+    if (threadIdx.x == 0 && p.lse != nullptr) p.lse[row] = sum == 0 ? -INFINITY : reference + logf(sum);
   }
-  T* o = p.o + (p.q_offsets == nullptr ? batch : 0) * p.o_batch + (q.first + query) * p.o_row + head * p.o_head;
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i) {
-    const int col = static_cast<int>(threadIdx.x) + i * static_cast<int>(blockDim.x);
-    if (col < p.dim) o[col] = from_float<T>(value[i] * attention_inverse(sum));
-  }
-  if (threadIdx.x == 0 && p.lse != nullptr) p.lse[row] = sum == 0 ? -INFINITY : reference + logf(sum);
 }
 
 }  // namespace grout

@@ -169,7 +169,7 @@ template <AttentionPath Path, class Plan, class Source>
 GROUT_DEVICE void attention_copy(const Source& source, int tile, typename Plan::Value* shared, int thread GROUT_AT) {
   if constexpr (Path == AttentionPath::aligned)
     TileWalk<Plan, 0>(source, 0, thread, tile).template copy<Edge::zeros>(source, shared GROUT_HERE);
-  else copy_async(Plan{}, shared, source, {int64_t{tile} * Plan::rows, 0}, thread GROUT_HERE);
+  else copy_in_parts<Plan::columns == 256 ? 2 : 4>(Plan{}, shared, source, {int64_t{tile} * Plan::rows, 0}, thread GROUT_HERE);
 }
 // The same tile after tile, all of whose rows lie inside.
 template <AttentionPath Path, class Plan> class AttentionWalk;

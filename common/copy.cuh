@@ -226,48 +226,78 @@ template <class Plan> struct VectorsInFlight {
   uint32_t place[Plan::Ownership::turns];
 };
 
+namespace detail {
+// Issues the loads of a thread's vector of turn `turn`: to be realigned, it goes to registers, else straight to `shared`.
+template <class Plan, class T, class L>
+GROUT_DEVICE void begin_vector(Plan plan, uint32_t (&low)[4], uint32_t (&high)[4], uint32_t& place, typename Plan::Value* shared,
+                               const View<T, L>& source, Origin origin, int turn, bool interior, int thread GROUT_AT) {
+  using Ownership = typename Plan::Ownership;
+  place = VectorsInFlight<Plan>::kDone;
+  if (!Ownership::is_inside(thread, turn)) return;
+  const auto c = Ownership::vector_at(thread, turn);
+  const int64_t row = origin.row + c[0], col = origin.col + c[1];
+  const VectorDecision decision = decide_vector(plan, source, row, col, interior);
+  if (decision.kind == VectorCase::realign) {
+    const auto address = reinterpret_cast<uintptr_t>(element(source, row, col));
+    const auto* word = reinterpret_cast<const unsigned char*>(address & ~uintptr_t{15});
+    ptx::load_global(low, word GROUT_HERE);
+    ptx::load_global(high, word + 16 GROUT_HERE);
+    place = static_cast<uint32_t>(address & 15) | static_cast<uint32_t>(decision.last) << 8;
+  } else {
+    copy_now(plan, shared + typename Plan::Destination{}(c[0], c[1]), source, row, col, decision GROUT_HERE);
+  }
+}
+// Shifts what came through registers into place and stores it.
+template <class Plan>
+GROUT_DEVICE void finish_vector(Plan, const uint32_t (&low)[4], const uint32_t (&high)[4], uint32_t place,
+                                typename Plan::Value* shared, int turn, int thread GROUT_AT) {
+  if (place == VectorsInFlight<Plan>::kDone) return;
+  uint32_t words[4];
+  shift_words(words, low, high, place & 15);
+  const int valid = static_cast<int>(place >> 8);
+  if (Plan::options.partial == Partial::zero_fill && valid != Plan::vector) keep_front<Plan::vector>(words, valid);
+  const auto c = Plan::Ownership::vector_at(thread, turn);
+  ptx::store_shared(ptx::shared_address(shared + typename Plan::Destination{}(c[0], c[1]) GROUT_HERE), words GROUT_HERE);
+}
+}  // namespace detail
+
 // First half of a copy: issues the loads. Vectors to be realigned go to registers, which nothing reads before finish_copy,
 // so that computation can stand between the two; all others go straight to `shared`, which must be free already.
 // Participants: each thread for its own vectors. Completion: finish_copy, then as copy_async.
 template <class Plan, class T, class L>
 GROUT_DEVICE void begin_copy(Plan plan, VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
                              const View<T, L>& source, Origin origin, int thread GROUT_AT) {
-  using Ownership = typename Plan::Ownership;
   const bool interior = is_interior(plan, source, origin);
 #pragma unroll
-  for (int turn = 0; turn < Ownership::turns; ++turn) {
-    flight.place[turn] = VectorsInFlight<Plan>::kDone;
-    if (!Ownership::is_inside(thread, turn)) continue;
-    const auto c = Ownership::vector_at(thread, turn);
-    const int64_t row = origin.row + c[0], col = origin.col + c[1];
-    const VectorDecision decision = decide_vector(plan, source, row, col, interior);
-    if (decision.kind == VectorCase::realign) {
-      const auto address = reinterpret_cast<uintptr_t>(detail::element(source, row, col));
-      const auto* word = reinterpret_cast<const unsigned char*>(address & ~uintptr_t{15});
-      ptx::load_global(flight.low[turn], word GROUT_HERE);
-      ptx::load_global(flight.high[turn], word + 16 GROUT_HERE);
-      flight.place[turn] = static_cast<uint32_t>(address & 15) | static_cast<uint32_t>(decision.last) << 8;
-    } else {
-      detail::copy_now(plan, shared + typename Plan::Destination{}(c[0], c[1]), source, row, col, decision GROUT_HERE);
-    }
-  }
+  for (int turn = 0; turn < Plan::Ownership::turns; ++turn)
+    detail::begin_vector(plan, flight.low[turn], flight.high[turn], flight.place[turn], shared, source, origin, turn, interior,
+                         thread GROUT_HERE);
 }
 
 // Second half: shifts what came through registers into place and stores it to the same `shared`.
 template <class Plan>
-GROUT_DEVICE void finish_copy(Plan, const VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
+GROUT_DEVICE void finish_copy(Plan plan, const VectorsInFlight<Plan>& flight, typename Plan::Value* shared,
                               int thread GROUT_AT) {
-  using Ownership = typename Plan::Ownership;
 #pragma unroll
-  for (int turn = 0; turn < Ownership::turns; ++turn) {
-    const uint32_t place = flight.place[turn];
-    if (place == VectorsInFlight<Plan>::kDone) continue;
-    uint32_t words[4];
-    detail::shift_words(words, flight.low[turn], flight.high[turn], place & 15);
-    const int valid = static_cast<int>(place >> 8);
-    if (Plan::options.partial == Partial::zero_fill && valid != Plan::vector) detail::keep_front<Plan::vector>(words, valid);
-    const auto c = Ownership::vector_at(thread, turn);
-    ptx::store_shared(ptx::shared_address(shared + typename Plan::Destination{}(c[0], c[1]) GROUT_HERE), words GROUT_HERE);
+  for (int turn = 0; turn < Plan::Ownership::turns; ++turn)
+    detail::finish_vector(plan, flight.low[turn], flight.high[turn], flight.place[turn], shared, turn, thread GROUT_HERE);
+}
+
+// Both halves with registers for `Turns` of a thread's vectors at a time: for kernels that have few to spare. The same result.
+template <int Turns, class Plan, class T, class L>
+GROUT_DEVICE void copy_in_parts(Plan plan, typename Plan::Value* shared, const View<T, L>& source, Origin origin,
+                                int thread GROUT_AT) {
+  static_assert(Plan::Ownership::turns % Turns == 0, "copy_in_parts: the turns must divide into parts of this size");
+  const bool interior = is_interior(plan, source, origin);
+#pragma unroll 1
+  for (int first = 0; first < Plan::Ownership::turns; first += Turns) {
+    uint32_t low[Turns][4], high[Turns][4], place[Turns];
+#pragma unroll
+    for (int i = 0; i < Turns; ++i)
+      detail::begin_vector(plan, low[i], high[i], place[i], shared, source, origin, first + i, interior, thread GROUT_HERE);
+#pragma unroll
+    for (int i = 0; i < Turns; ++i)
+      detail::finish_vector(plan, low[i], high[i], place[i], shared, first + i, thread GROUT_HERE);
   }
 }
 

@@ -5,6 +5,7 @@
 // Sections name the PTX ISA, version 9.0.
 #pragma once
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 
 #include "common/launch.cuh"
@@ -296,13 +297,14 @@ GROUT_DEVICE uint32_t funnel_shift_right(uint32_t low, uint32_t high, uint32_t s
                     return __funnelshift_rc(low, high, shift));
 }
 
-// No instruction: a pointer or int that the compiler knows nothing about. Keeps it from turning an unrolled walk of a pointer
+// No instruction: a pointer or integer that the compiler knows nothing about. Keeps it from turning an unrolled walk of a pointer
 // into as many precomputed multiples of the step, all in registers at once.
 template <class T> GROUT_DEVICE T* opaque(T* pointer) {
   GROUT_INSTRUCTION(, asm volatile("" : "+l"(pointer));)
   return pointer;
 }
-GROUT_DEVICE int opaque(int value) {
+template <std::integral T> GROUT_DEVICE T opaque(T value) {
+  static_assert(sizeof(T) == 4, "opaque: integers of 32 bits");
   GROUT_INSTRUCTION(, asm volatile("" : "+r"(value));)
   return value;
 }

@@ -14,6 +14,7 @@
 #include "common/check_attention_gpu.cuh"
 #include "tests/gpu/support.cuh"
 #include "tests/kernels/attention_cases.cuh"
+#include "tests/kernels/attention_edges.cuh"
 #include "tests/kernels/attention_published.cuh"
 
 namespace grout::test {
@@ -72,6 +73,10 @@ TEST_F(AttentionGpu, VeryLowLogits) { expect_very_low_logits_are_right(as_is, kG
 TEST_F(AttentionGpu, RisingAndFallingLogits) { expect_rising_and_falling_logits_are_right(as_is, kGuard); }
 TEST_F(AttentionGpu, PackedSequencesOfOneQuery) { expect_packed_sequences_of_one_query_are_right(as_is, kGuard); }
 TEST_F(AttentionGpu, PackedSequencesAroundTiles) { expect_packed_sequences_around_tiles_are_right(as_is, kGuard); }
+TEST_F(AttentionGpu, AnyStride) { expect_any_stride_is_right(as_is, kGuard); }
+TEST_F(AttentionGpu, MorePartsThanKeys) { expect_more_parts_than_keys_are_right(as_is, kGuard); }
+TEST_F(AttentionGpu, SmallerDevices) { expect_smaller_devices_are_right(as_is, kGuard); }
+TEST_F(AttentionGpu, ManyHeadsOnOne) { expect_many_heads_on_one_are_right(as_is, kGuard); }
 
 // Shared memory still holds NaN from the launch before, where a short sequence's tile is not full.
 TEST_F(AttentionGpu, StaleSharedMemoryDoesNotMatter) {

@@ -101,9 +101,9 @@ TEST(AttentionCheck, Dimensions) {
 
 TEST(AttentionCheck, Scales) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const float scale : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 3.3e38f})
-    expect_extents_refused([=](Problem& p) { p.a.scale = scale; }, {"scale=", "finite"});
-  for (const float scale : {0.f, -0.f, -1.f, 1e-40f, 3e38f, -3e38f}) expect_accepted([=](Problem& p) { p.a.scale = scale; });
+  for (const float scale : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 3.3e38f, -2.1e38f})
+    expect_extents_refused([=](Problem& p) { p.a.scale = scale; }, {"scale=", "finite", "2e38"});
+  for (const float scale : {0.f, -0.f, -1.f, 1e-40f, 2e38f, -2e38f}) expect_accepted([=](Problem& p) { p.a.scale = scale; });
 }
 
 TEST(AttentionCheck, Splits) {
@@ -222,11 +222,86 @@ TEST(AttentionCheck, Overlaps) {
   expect_accepted([](Problem& p) { p.a.v = p.operand(3) + 320, p.a.lse = nullptr; });
   expect_accepted([](Problem& p) { p.a.lse = reinterpret_cast<float*>(p.operand(2) - 2 * 40); });
   expect_accepted([](Problem& p) { p.a.kv_length = 0, p.a.o = p.operand(0); });  // nothing is read
+  // Offsets are read, whatever else is.
+  const auto offsets_in = [](void* place, bool keys) {
+    return [=](Problem& p) {
+      p.pack();
+      (keys ? p.a.kv_offsets : p.a.q_offsets) = static_cast<int32_t*>(place == nullptr ? p.lse.data() : place);
+    };
+  };
+  expect_refused(offsets_in(nullptr, false), {"LSE overlaps the offsets of Q"});
+  expect_refused(offsets_in(nullptr, true), {"LSE overlaps the offsets of K and V"});
+  expect_refused([](Problem& p) { p.pack(), p.a.kv_offsets = reinterpret_cast<int32_t*>(p.operand(3) + 158); },
+                 {"O overlaps the offsets of K and V"});
+  expect_accepted([](Problem& p) { p.pack(), p.a.kv_offsets = reinterpret_cast<int32_t*>(p.operand(3) + 160); });
+  expect_refused([](Problem& p) { p.pack(), p.a.q_offsets = reinterpret_cast<int32_t*>(p.operand(0) + 1); },
+                 {"q_offsets is not aligned", "4 bytes"});
+}
+
+TEST(AttentionCheck, Workspaces) {
+  const auto check = [](void* (*place)(Problem&), size_t given, size_t needed) {
+    Problem p;
+    p.a.workspace = place(p), p.a.workspace_bytes = given;
+    return attention_check_workspace(p.a, needed).message;
+  };
+  static_assert(Problem::kElements * 2 % 16 == 0);
+  alignas(16) static unsigned char free_memory[1024];
+  const auto elsewhere = [](Problem&) -> void* { return free_memory; };
+  EXPECT_EQ(check(elsewhere, 1024, 1024), "");
+  EXPECT_EQ(check(elsewhere, 0, 0), "");
+  EXPECT_NE(check(elsewhere, 1023, 1024).find("1023 bytes: 1024, 16-byte aligned"), std::string::npos);
+  EXPECT_NE(check([](Problem&) -> void* { return free_memory + 8; }, 1024, 64).find("16-byte aligned"), std::string::npos);
+  // Operand 0 is 320 elements long, the others lie behind one another.
+  EXPECT_NE(check([](Problem& p) -> void* { return p.operand(0); }, 1024, 16).find("overlaps Q"), std::string::npos);
+  EXPECT_NE(check([](Problem& p) -> void* { return p.operand(1); }, 1024, 16).find("overlaps K"), std::string::npos);
+  EXPECT_NE(check([](Problem& p) -> void* { return p.operand(2); }, 1024, 16).find("overlaps V"), std::string::npos);
+  EXPECT_NE(check([](Problem& p) -> void* { return p.operand(3); }, 1024, 16).find("overlaps O"), std::string::npos);
+  EXPECT_NE(check([](Problem& p) -> void* { return p.operand(3) - 8; }, 1024, 32).find("overlaps O"), std::string::npos);
+}
+
+// The largest numbers: no step of the checks overflows (-fsanitize=undefined says so too).
+TEST(AttentionCheck, LargestNumbers) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+  // Memory that nothing has; what is refused says why, what is accepted needs it.
+  const auto message = [](const std::function<void(Problem&)>& change) {
+    Problem p;
+    p.a.batch = p.a.heads = p.a.kv_heads = p.a.dim = 1, p.a.q_length = p.a.kv_length = kMost;
+    p.a.q_stride = p.a.k_stride = p.a.v_stride = {}, p.a.o_stride = {0, 1, 1};
+    p.a.o = reinterpret_cast<void*>(uintptr_t{1} << 61), p.a.lse = reinterpret_cast<float*>(uintptr_t{1} << 60);
+    change(p);
+    return attention_check(p.a).message;
+  };
+  EXPECT_EQ(message([](Problem&) {}), "");
+  EXPECT_EQ(message([](Problem& p) { p.a.splits = 128, p.a.dim = 256, p.a.o_stride.row = 256; }), "");
+  EXPECT_EQ(message([](Problem& p) { p.pack(), p.a.q_rows = kMost; }), "");
+  EXPECT_EQ(message([](Problem& p) { p.a.o_stride = {0, -1, 1}; }), "");
+  EXPECT_NE(message([](Problem& p) { p.a.heads = int64_t{1} << 31, p.a.o_stride.row = p.a.heads; })
+                .find("at most 2^31, and these times the queries at most 2^53"),
+            std::string::npos);
+  EXPECT_NE(message([](Problem& p) {
+              p.pack(), p.a.heads = int64_t{1} << 31, p.a.q_rows = int64_t{1} << 20, p.a.q_length = 1, p.a.splits = 128;
+              p.a.o_stride = {0, p.a.heads, 1};
+            }).find("the workspace of splits=128, exceeds 62-bit addresses: batch=1, 1048576 rows, heads=2147483648"),
+            std::string::npos);
+  for (int64_t AttentionArguments::*member : {&AttentionArguments::batch, &AttentionArguments::heads,
+                                              &AttentionArguments::kv_heads, &AttentionArguments::q_length,
+                                              &AttentionArguments::kv_length, &AttentionArguments::dim,
+                                              &AttentionArguments::q_rows})
+    for (const int64_t value : {INT64_MAX, INT64_MIN, int64_t{1} << 62, int64_t{-1}})
+      for (const bool packed : {false, true}) {
+        const std::string text = message([=](Problem& p) {
+          if (packed) p.pack();
+          p.a.q_rows = kMost, p.a.*member = value;
+        });
+        EXPECT_EQ(text.empty(), member == &AttentionArguments::q_rows && !packed) << value << " " << text;
+      }
 }
 
 TEST(AttentionOffsets, RefusesWithTheValues) {
-  const auto refused = [](std::vector<int32_t> offsets, int64_t most, std::initializer_list<const char*> parts) {
-    const Status status = attention_check_offsets("kv", offsets.data(), static_cast<int64_t>(offsets.size()) - 1, most);
+  const auto refused = [](std::vector<int32_t> offsets, int64_t most, std::initializer_list<const char*> parts,
+                          int64_t rows = INT64_MAX) {
+    const Status status =
+        attention_check_offsets("kv", offsets.data(), static_cast<int64_t>(offsets.size()) - 1, most, rows);
     EXPECT_EQ(status.code, Code::invalid);
     for (const char* part : parts)
       EXPECT_NE(status.message.find(part), std::string::npos) << "no '" << part << "' in: " << status.message;
@@ -235,8 +310,9 @@ TEST(AttentionOffsets, RefusesWithTheValues) {
   refused({0, 5, 3, 9}, 10, {"kv offsets decrease", "from 5 to 3", "sequence 1"});
   refused({0, 5, 16}, 10, {"kv offsets", "sequence 1", "11 rows", "longest", "10"});
   refused({0, INT32_MAX, INT32_MIN}, INT64_MAX, {"decrease", "2147483647 to -2147483648"});
+  refused({3, 5, 14}, 10, {"kv offsets end at row 14", "13 rows"}, 13);
   for (const std::vector<int32_t>& offsets : {std::vector<int32_t>{0}, {7}, {0, 0, 0}, {3, 13, 13, 20}}) {
-    const Status status = attention_check_offsets("q", offsets.data(), static_cast<int64_t>(offsets.size()) - 1, 10);
+    const Status status = attention_check_offsets("q", offsets.data(), static_cast<int64_t>(offsets.size()) - 1, 10, 20);
     EXPECT_EQ(status.code, Code::ok) << status.message;
   }
 }

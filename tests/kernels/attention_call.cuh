@@ -7,6 +7,9 @@ namespace grout::test {
 
 // attention() and attention_workspace_bytes() themselves.
 Status run_attention(const AttentionArguments& arguments, cudaStream_t stream, AttentionChoice* choice = nullptr);
+// On a device of no more shared memory a block than that.
+Status run_attention_within(size_t shared_bytes, const AttentionArguments& arguments, cudaStream_t stream,
+                            AttentionChoice& choice);
 Status attention_workspace(const AttentionArguments& arguments, size_t& bytes);
 
 }  // namespace grout::test

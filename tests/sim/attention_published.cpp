@@ -60,6 +60,8 @@ TEST_F(AttentionSlow, UnusualOffsets) {
         {{0, 25, 25, 26}, {0, 41, 41, 100}},
         {{30, 20, 10, 0}, {130, 60, 10, 0}},
         {{2, 2, 2, 2}, {0, 5, 10, 15}},
+        {{3, -5, -7, -9}, {8, -1, -100, INT32_MIN}},  // empty, wherever they are
+        {{0, INT32_MAX, 21, 29}, {0, INT32_MAX, 7, 60}},
         {{1, 8, 9, 29}, {7, 7, 7, 7}}})
     for (const bool causal : {false, true})
       for (const int splits : {1, 2}) {

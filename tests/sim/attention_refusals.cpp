@@ -32,6 +32,19 @@ TEST_F(Attention, RefusalsTouchNothing) {
       {"one list of offsets",
        [](AttentionArguments& a) { a.q_offsets = reinterpret_cast<const int32_t*>(a.q); },
        {"offsets"}},
+      {"more blocks than a grid has",
+       [](AttentionArguments& a) {
+         a.batch = 32768, a.heads = 65536, a.kv_heads = 1, a.q_length = 1, a.lse = nullptr;
+         a.q_stride = a.k_stride = a.v_stride = {}, a.o_stride = {65536 * 128, 0, 128};
+         a.o = reinterpret_cast<void*>(uintptr_t{1} << 60);
+       },
+       {"batch=32768", "heads=65536", "1 queries", "2147483648 blocks", "2^31 - 1"}},
+      {"a workspace in K",
+       [](AttentionArguments& a) {
+         a.splits = 3, a.workspace = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(a.k) & ~uintptr_t{15});
+         a.workspace_bytes = 1 << 20;
+       },
+       {"workspace overlaps K"}},
       {"129 parts", [](AttentionArguments& a) { a.splits = 129; }, {"splits=129", "128"}},
       {"-1 parts", [](AttentionArguments& a) { a.splits = -1; }, {"splits=-1", "128"}},
       {"strides beyond addresses", [](AttentionArguments& a) { a.k_stride.row = INT64_MAX / 4; }, {"62-bit"}},

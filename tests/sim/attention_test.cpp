@@ -27,7 +27,8 @@ TEST_F(Attention, SeededCases) {
       // At most four blocks of a few tiles, and three modes, of which the greedy one is best at meeting in the wrong order.
       x.batch = 1, x.heads /= x.kv_heads, x.kv_heads = 1, x.heads = std::min<int64_t>(x.heads, 2),
       x.splits = std::min(x.splits, 2);
-      x.q_lengths.resize(std::min<size_t>(x.q_lengths.size(), 2)), x.kv_lengths.resize(x.q_lengths.size());
+      if (x.q_lengths.size() > 2)
+        x.q_lengths = {x.q_lengths[0], x.q_lengths[1]}, x.kv_lengths = {x.kv_lengths[0], x.kv_lengths[1]};
       for (int32_t& length : x.q_lengths) length = std::min(length, 64);
       x.q_length = std::min<int64_t>(x.q_length, 64);
       x.schedule = launched % 3 == 2 ? 7 : launched % 3 == 1 ? 2 : 3;
@@ -52,13 +53,11 @@ TEST_F(Attention, SeededCases) {
   EXPECT_EQ(schedules.size(), 10u);
 }
 
-// Every path, with whole and cut tiles: dimensions around the tiles' borders against queries and keys that fill tiles or
-// not.
+// Every dimension, against queries and keys that fill tiles or not.
 TEST_F(AttentionSlow, EveryDimension) {
   int ran = 0;
   std::set<std::string> tiles;
   for (int64_t dim = 1; dim <= 256; ++dim) {
-    if (dim >= 20 && dim % 16 > 1 && dim % 16 != 8 && dim % 16 != 15) continue;
     for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{5, 70}, {65, 33}}) {
       AttentionCase x;
       x.q_length = queries, x.kv_length = keys, x.dim = dim, x.causal = ran % 2,
@@ -74,13 +73,13 @@ TEST_F(AttentionSlow, EveryDimension) {
   std::printf("%d cases in tiles", ran);
   for (const std::string& tile : tiles) std::printf(" %s", tile.c_str());
   std::printf("\n");
-  EXPECT_EQ(ran, 156);
+  EXPECT_EQ(ran, 512);
 }
 
 // The bits of O and LSE do not depend on what lies outside the logical operands: NaN, infinities, zeros.
 TEST_F(AttentionSlow, PaddingChangesNoBit) {
   int compared = 0;
-  for (const AttentionCase& x : attention_cases(60, 2, kMostWork, {1, 7, 17, 33, 64, 65, 97})) {
+  for (const AttentionCase& x : attention_cases(40, 2, kMostWork, {1, 7, 17, 33, 64, 65, 97})) {
     use(x);
     std::vector<unsigned char> first;
     const uint16_t infinity = x.type == ElementType::bf16 ? 0x7f80 : 0x7c00;
@@ -95,7 +94,7 @@ TEST_F(AttentionSlow, PaddingChangesNoBit) {
     }
   }
   std::printf("%d outputs compared\n", compared);
-  EXPECT_EQ(compared, 240);
+  EXPECT_EQ(compared, 160);
 }
 
 // 200 runs under all schedules give the same bits, with one part and with several.

@@ -50,6 +50,7 @@ ATTENTION = [
     (f"--batch {MOST}", 2, [f"batch={MOST}", "62-bit"]),
     ("--scale nan", 2, ["'nan'", "finite"]),
     ("--scale 1e39", 2, ["'1e39'", "3.4e38"]),
+    ("--scale -3e38", 2, ["scale=-3", "2e38"]),
     ("--splits 129", 2, ["--splits is 129", "0 to 128"]),
     ("--splits -1", 2, ["--splits is -1"]),
     ("--offset -1", 2, ["--offset is -1", "0 to 1048576"]),
