@@ -180,8 +180,10 @@ TEST(AttentionTiles, NoConflicts) {
   const auto both = []<int64_t Dim>(Int<Dim>) {
     expect_attention_tile<typename detail::AttentionTiles<Dim>::Large>();
     expect_attention_tile<typename detail::AttentionTiles<Dim>::Short>();
+    expect_attention_tile<typename detail::AttentionTiles<Dim>::Realigned>();
   };
   both(64_c), both(128_c), both(256_c);
+  expect_attention_tile<detail::AttentionTiles<256>::Small>();
 }
 
 TEST(Unswizzled, Conflicts) {
