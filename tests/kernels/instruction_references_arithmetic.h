@@ -144,7 +144,7 @@ inline Case powers_of_two_case(unsigned count) {
 // the correctly rounded result; subnormal results are flushed.
 inline Case logarithms_and_reciprocals_case(unsigned count) {
   Source source(707);
-  Case c{.name = "lg2 and rcp", .kernel = logarithms_and_reciprocals, .block = 64, .in = {0}};
+  Case c{.name = "lg2_and_rcp", .kernel = logarithms_and_reciprocals, .block = 64, .in = {0}};
   std::vector<float> numbers = {0.f, -0.f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1.fffffcp-127f, -0x1.fffffcp-127f, 0x1p-126f,
                                 -0x1p-126f, 1.f, -1.f, 0.5f, 2.f, 0x1p126f, 0x1.000002p126f, 0x1p127f, 0x1.fffffep127f, -0x1.fffffep127f};
   for (const float edge : {0.5f, 1.f, 2.f}) {
