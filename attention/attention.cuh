@@ -121,16 +121,13 @@ template <class T> const AttentionVariant<T>* attention_choose(const AttentionAr
   plan.pack = plan.short_queries ? static_cast<int>(group) : 1;
   plan.units = a.batch * (a.heads / plan.pack);
   plan.tiles = static_cast<int>((a.q_length * plan.pack + best->tile_q - 1) / best->tile_q);
-  const int64_t blocks = plan.units * plan.tiles, resident = int64_t{device.sms} * best->blocks_per_sm;
-  const int64_t key_tiles = (a.kv_length + best->tile_k - 1) / best->tile_k;
-  if (a.splits > 0) {
-    plan.splits = a.splits;
-  } else if (blocks * 2 <= resident) {
-    // As many as run at once, of two tiles or more.
-    const int64_t most = resident / blocks, worth = key_tiles / 2;
-    const int64_t splits = most < worth ? most : worth;
-    plan.splits = static_cast<int>(splits < 1 ? 1 : splits < kMostAttentionSplits ? splits : kMostAttentionSplits);
-  }
+  const int64_t blocks = plan.units * plan.tiles, key_tiles = (a.kv_length + best->tile_k - 1) / best->tile_k;
+  // Parts that fill the device, each of some tiles at least, or combining them costs more than it gives (attention/NOTES.md). Few
+  // queries: reading K and V is as fast with one block on each multiprocessor.
+  const int64_t at_once = int64_t{device.sms} * (plan.short_queries ? 1 : best->blocks_per_sm);
+  const int64_t most = at_once / blocks, worth = key_tiles / (plan.short_queries ? 8 : 4);
+  const int64_t splits = most < worth ? most : worth;
+  plan.splits = a.splits > 0 ? a.splits : static_cast<int>(splits < 1 ? 1 : splits < kMostAttentionSplits ? splits : kMostAttentionSplits);
   plan.blocks = blocks * plan.splits;
   return best;
 }

@@ -189,17 +189,22 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
     wait_copies<Tile::stages - 2>();
     __syncthreads();
   };
-  // First the tiles that every row sees whole, as long as the copies ahead of them find all rows of their tile: few instructions and
-  // registers beside the step itself.
-  const int seen = block.all_see / Tile::keys, copied = block.last_tile <= inside ? block.last_tile : inside - kAhead;
+  const auto copy_next = [&](const AttentionBlock& b, int next) {
+    const int to = stage == 0 ? kAhead : stage - 1;
+    if (next < b.last_tile) {
+      if (next < b.keys / Tile::keys) copy_inside(b, to);
+      else copy_edge(shared.block, next, to);
+    }
+    commit_copies();
+  };
+  // First the tiles that every row sees whole: few instructions and registers beside the step itself.
   const Fragment<int, Rows> unused = {};
-  const int end = seen < copied ? seen : copied, last = block.last_tile;
+  const int whole = block.all_see / Tile::keys, end = whole < block.last_tile ? whole : block.last_tile;
   int tile = block.first_tile;
   const auto walk = [&](auto computes) {
 #pragma unroll 1
     for (; tile < end; ++tile) {
-      if (tile + kAhead < last) copy_inside(block, stage == 0 ? kAhead : stage - 1);
-      commit_copies();
+      copy_next(block, tile + kAhead);
       if constexpr (decltype(computes)::value) step(Int<kAllGroups>{}, std::false_type{}, unused, stage);
       next_stage();
     }
@@ -212,12 +217,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_sm) attention_
   const auto sees = [&](int r) { return attention_sees<Tile::packs>(p, again, again.first_row + first_row + r) - tile * Tile::keys - first_key; };
 #pragma unroll 1
   for (; tile < again.last_tile; ++tile) {
-    const int next = tile + kAhead, to = stage == 0 ? kAhead : stage - 1;
-    if (next < again.last_tile) {
-      if (next < again.keys / Tile::keys) copy_inside(again, to);
-      else copy_edge(again, next, to);
-    }
-    commit_copies();
+    copy_next(again, tile + kAhead);
     const int rows = again.rows - first_row < 16 * kAtoms ? again.rows - first_row : 16 * kAtoms;
     const int left = rows > 0 ? sees(rows - 1) : 0;  // the last row sees most
     if (left > 0) {
