@@ -2,6 +2,8 @@
 // entry, so they stay out here.
 // kernel: attention_mma_kernel
 // registers: 255
+// The tile of 128 columns and 32 rows a warp fills the registers: some of what stands around its loop is spilled, but for sm_90a.
+// stack AttentionTileILi128ELi2ELi4E: 24 on sm_80, sm_86, sm_89, sm_100a, sm_120a, sm_121a
 // expect: LDSM.16, HMMA.16816.F32, MUFU.EX2, LDGSTS.E.BYPASS.128
 #include "attention/attention.cuh"
 
