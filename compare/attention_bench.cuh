@@ -16,10 +16,10 @@
 namespace grout::compare {
 
 // The problem as it lies in memory; the output's verdict.
-class AttentionStorage {
+class AttentionOperands {
  public:
   // [sequence, row, head, element]. misaligned: bases and pitches of odd numbers of elements.
-  AttentionStorage(const AttentionProblem& p, int64_t q_rows, int64_t kv_rows, const AttentionFill& fill,
+  AttentionOperands(const AttentionProblem& p, int64_t q_rows, int64_t kv_rows, const AttentionFill& fill,
                    bool misaligned)
       : fixture(p, stored(p, q_rows, p.heads, misaligned), stored(p, kv_rows, p.kv_heads, misaligned),
                 stored(p, kv_rows, p.kv_heads, misaligned), stored(p, q_rows, p.heads, misaligned), fill),
@@ -157,15 +157,15 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
     return 2 * batch * size *
            (static_cast<double>(rows(p, false) * p.heads) + static_cast<double>(rows(p, true) * p.kv_heads));
   }
-  std::shared_ptr<AttentionStorage> storage(const AttentionProblem& p, bool odd) const {
+  std::shared_ptr<AttentionOperands> storage(const AttentionProblem& p, bool odd) const {
     // Logits of a standard deviation of 1, as of normal operands.
-    return std::make_shared<AttentionStorage>(p, rows(p, false), rows(p, true), AttentionFill{false, seed_, 3}, odd);
+    return std::make_shared<AttentionOperands>(p, rows(p, false), rows(p, true), AttentionFill{false, seed_, 3}, odd);
   }
-  AttentionStorage& compact() {
+  AttentionOperands& compact() {
     if (!compact_) compact_ = storage(problem_, false);
     return *compact_;
   }
-  AttentionStorage& misaligned() {
+  AttentionOperands& misaligned() {
     if (!misaligned_) misaligned_ = storage(problem_, true);
     return *misaligned_;
   }
@@ -177,7 +177,7 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
     if (!status) throw std::runtime_error(status.message);
   }
   // With a workspace that is there already.
-  static void run_of(Policy& p, AttentionStorage& s, int splits, const Settings* forced) {
+  static void run_of(Policy& p, AttentionOperands& s, int splits, const Settings* forced) {
     AttentionArguments a = s.fixture.arguments<AttentionArguments>();
     a.splits = forced != nullptr ? static_cast<int>(number(*forced, "splits")) : splits;
     size_t bytes = 0;
@@ -195,7 +195,7 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
     p.sample.tiles = choice.blocks;
     p.run = [a, workspace](cudaStream_t stream) { require(attention(a, stream)); };
   }
-  void grout(Policy& p, AttentionStorage& s, int splits, const Settings* forced) {
+  void grout(Policy& p, AttentionOperands& s, int splits, const Settings* forced) {
     p.sample.requested = {{"kernel", "auto"}, {"splits", splits == 0 ? "auto" : std::to_string(splits)}};
     run_of(p, s, splits, forced);
     p.run = [run = p.run, self = shared_from_this()](cudaStream_t stream) { run(stream); };
@@ -228,7 +228,7 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
     p.sample.role = Role::peer;
     p.sample.requested = p.sample.realised = {
         {"with", "cublasGemmStridedBatchedEx, softmax, cublasGemmStridedBatchedEx"}, {"logits", "f32"}};
-    AttentionStorage& s = compact();
+    AttentionOperands& s = compact();
     const auto steps = std::make_shared<UnfusedAttention>(problem_);
     p.run = [steps, &s, self = shared_from_this()](cudaStream_t stream) {
       const AttentionFixture& f = s.fixture;
@@ -248,7 +248,7 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
 
   AttentionProblem problem_;
   uint64_t seed_;
-  std::shared_ptr<AttentionStorage> compact_, misaligned_;
+  std::shared_ptr<AttentionOperands> compact_, misaligned_;
   std::shared_ptr<AttentionJudge> reference_;
 };
 

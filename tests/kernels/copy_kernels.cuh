@@ -78,12 +78,15 @@ struct TileWindowMMajor {
 inline constexpr uint32_t kMarker = 0xa5c35a96u;  // what shared memory holds before a copy
 inline constexpr int kTailBytes = 64;             // behind the allocation
 
+enum class CopyWay { whole, halves, parts };  // copy_async; begin_copy, other work, finish_copy; copy_in_parts
+inline constexpr const char* kCopyWays[] = {"whole", "halves", "parts"};
+
 struct CopyRequest {
   const void* source;
   int64_t rows, cols, row_stride, col_stride;
   Origin origin;
   uint32_t* dump;  // of all shared memory
-  bool split;      // begin_copy, other work, finish_copy
+  CopyWay way;
 };
 
 template <class Tile> constexpr int copy_shared_bytes() {
@@ -109,7 +112,9 @@ __global__ void __launch_bounds__(Tile::facts.threads) copy_once(const CopyReque
     else return view(data, layout(shape(p.rows, p.cols), stride(1_c, p.col_stride)));
   }();
   int failed = 0;
-  if (p.split && Options::value.bounds == Bounds::checked) {
+  if (p.way == CopyWay::parts && Options::value.bounds == Bounds::checked) {
+    copy_in_parts<Plan::Ownership::turns % 2 == 0 ? 2 : 1>(Plan{}, tile, source, p.origin, thread);
+  } else if (p.way == CopyWay::halves && Options::value.bounds == Bounds::checked) {
     VectorsInFlight<Plan> flight;
     begin_copy(Plan{}, flight, tile, source, p.origin, thread);
     int lanes = thread % 32;  // other work: all warps together, and a barrier
@@ -179,14 +184,14 @@ inline constexpr const char* kAcrossKinds[] = {"pitch", "-pitch", "0", "1", "2",
 
 struct CopyCase : PlacedCase {
   int across_kind = 0;
-  bool split = false;
+  CopyWay way = CopyWay::whole;
 };
 
 inline std::string describe(const CopyCase& x) {
   const CopyVariant& v = copy_variants()[x.variant];
   char text[400];
   std::snprintf(text, sizeof text,
-                "%s, %s%s%s, %s stride; source %lldx%lld strides %lld,%lld offset %lld; origin %lld,%lld (%s; %s)%s, schedule "
+                "%s, %s%s%s, %s stride; source %lldx%lld strides %lld,%lld offset %lld; origin %lld,%lld (%s; %s), %s, schedule "
                 "%d, seed %llu",
                 v.tile.name, v.options.bounds == Bounds::none ? "no bounds" : "checked",
                 v.options.misaligned == Misaligned::realign ? ", realign" : "",
@@ -194,7 +199,7 @@ inline std::string describe(const CopyCase& x) {
                 static_cast<long long>(x.rows), static_cast<long long>(x.cols), static_cast<long long>(x.row_stride),
                 static_cast<long long>(x.col_stride), static_cast<long long>(x.offset), static_cast<long long>(x.origin.row),
                 static_cast<long long>(x.origin.col), kOriginKinds[x.row_kind], kOriginKinds[x.col_kind],
-                x.split ? ", split" : "", x.schedule, static_cast<unsigned long long>(x.seed));
+                kCopyWays[static_cast<int>(x.way)], x.schedule, static_cast<unsigned long long>(x.seed));
   return text;
 }
 
@@ -220,7 +225,7 @@ struct CopyData {
   }
   CopyRequest request() const {
     return {device_source.as<unsigned char>() - low * static_cast<int64_t>(size), x.rows, x.cols, x.row_stride, x.col_stride,
-            x.origin, dump.as<uint32_t>(), x.split};
+            x.origin, dump.as<uint32_t>(), x.way};
   }
   // Empty if all is right.
   std::string verify() const {
@@ -297,7 +302,7 @@ inline std::vector<CopyCase> copy_cases(int count, uint64_t seed) {
   const int64_t extents[] = {0, 1, 2, 5, 9, 17, 31, 40, 65, 73, 130};
   Deck variant(static_cast<int>(variants.size()), random), row_kind(11, random), col_kind(11, random), row_extent(11, random),
       col_extent(11, random), pad(10, random), offset(8, random), across(12, random), along(4, random), aligned(3, random),
-      split(3, random), schedule(10, random), some(8, random);
+      way(3, random), schedule(10, random), some(8, random);
   std::vector<CopyCase> cases;
   for (int i = 0; i < count; ++i) {
     CopyCase x;
@@ -320,7 +325,7 @@ inline std::vector<CopyCase> copy_cases(int count, uint64_t seed) {
     const int64_t across_strides[] = {pitch, -pitch, 0, 1, 2, 3, -1};
     (t.axis == 0 ? x.row_stride : x.col_stride) = step;
     (t.axis == 0 ? x.col_stride : x.row_stride) = across_strides[x.across_kind];
-    x.split = split.deal() == 0;
+    x.way = static_cast<CopyWay>(way.deal());
     x.schedule = schedule.deal();
     x.seed = seed * 100000 + static_cast<uint64_t>(i);
     cases.push_back(x);
@@ -332,12 +337,12 @@ inline void expect_copy_factors(FactorCounts& f) {
   for (size_t v = 0; v < copy_variants().size(); ++v) f.expect<int>("variant", {static_cast<int>(v)});
   expect_place_factors(f);
   for (const char* kind : kAcrossKinds) f.expect<const char*>("stride across", {kind});
-  f.expect<const char*>("split", {"yes", "no"});
+  f.expect<const char*>("way", {"whole", "halves", "parts"});
 }
 inline void count_copy_factors(FactorCounts& f, const CopyCase& x) {
   f.count("variant", static_cast<int>(x.variant));
   count_place_factors(f, x);
-  f.count("stride across", kAcrossKinds[x.across_kind]), f.count("split", x.split ? "yes" : "no");
+  f.count("stride across", kAcrossKinds[x.across_kind]), f.count("way", kCopyWays[static_cast<int>(x.way)]);
 }
 
 }  // namespace grout::test
