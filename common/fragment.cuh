@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/ownership.cuh"
+#include "common/ownership_algebra.cuh"
 #include "common/ptx.cuh"
 
 namespace grout {

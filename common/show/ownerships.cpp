@@ -1,5 +1,5 @@
 // Who holds which element of an instruction's operands; how the rows of what they hold are combined, and read back.
-#include "common/ownership.cuh"
+#include "common/ownership_algebra.cuh"
 
 #include <algorithm>
 #include <utility>

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "common/ownership.cuh"
+#include "common/ownership_algebra.cuh"
 
 namespace grout::test {
 

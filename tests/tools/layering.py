@@ -18,7 +18,7 @@ from report import Cases
 
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERNEL_DIRS = ("copy", "gemm", "attention", "tmem")
-DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "numeric.cuh", "span.cuh"}
+DESCRIPTIONS = {"layout.cuh", "ownership.cuh", "ownership_algebra.cuh", "numeric.cuh", "span.cuh"}
 OPERATIONS = {"fragment.cuh", "copy.cuh", "batch.cuh", "store.cuh", "ring.cuh", "repack.cuh", "walk.cuh", "operand_reader.cuh", "element_walk.cuh", "vectors.cuh", "tmem.cuh", "ptx.cuh",
               "ptx_sm90.cuh", "tensor_map.cuh", "launch.cuh"}
 C_HEADERS = {"c_abi.h", *(f"{directory}_c.h" for directory in KERNEL_DIRS)}
