@@ -36,7 +36,7 @@ template <class Tile> constexpr int batch_words() {
   return static_cast<int>(sizeof(BatchStorage<Tile>) / 4);
 }
 
-// The request is CopyRequest; `split` has no meaning here.
+// The request is CopyRequest; its `way` has no meaning here.
 template <class Tile, int Workers, int Batch, int FastAxis> __global__ void __launch_bounds__(Workers)
     batch_once(const CopyRequest p) {
   using T = typename Tile::Value;
@@ -150,7 +150,7 @@ inline std::string run_batch(const BatchCase& x, size_t guard = 256) {
                             x.col_stride,
                             x.origin,
                             dump.as<uint32_t>(),
-                            false};
+                            CopyWay::whole};
   if (const Status status = v.launch(request, nullptr); !status) return describe(x) + ": " + status.message;
   dump.download(got.data());
   for (size_t i = 0; i < got.size(); ++i)
