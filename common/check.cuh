@@ -27,6 +27,9 @@ namespace grout {
 // in f16, 3.4e38 in bf16 and f32), so that poison copied from an operand's padding into it shows.
 inline constexpr unsigned char kPoison = 0xff, kOutputPadding = 0x7f;
 
+inline void require(const Status& status) {
+  if (!status) throw std::runtime_error(status.message);
+}
 inline void require_success(cudaError_t error, const char* what) {
   if (const Status status = runtime_status(error, what); !status) throw std::runtime_error(status.message);
 }

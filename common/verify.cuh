@@ -29,9 +29,6 @@ inline AttentionComparison verify_attention(const AttentionFixture& fixture, dou
 }
 
 namespace detail {
-inline void require(const Status& status) {
-  if (!status) throw std::runtime_error(status.message);
-}
 // Prints the paired times, back to back on a warm cache; the last entry's.
 inline double time_entries(const std::vector<BenchEntry>& entries, const std::string& shape, double flops) {
   const std::vector<Timing> timings = Bench(BenchOptions::quick(false)).compare(entries);
@@ -91,7 +88,7 @@ namespace detail {
 // Microseconds of one run on the host's clock: the cost of simulating, no measure of the kernel.
 inline double time_once(const std::function<Status(cudaStream_t)>& run) {
   const auto start = std::chrono::steady_clock::now();
-  if (const Status status = run(nullptr); !status) throw std::runtime_error(status.message);
+  require(run(nullptr));
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 }  // namespace detail

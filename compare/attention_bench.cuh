@@ -9,9 +9,7 @@
 
 #include "attention/attention.cuh"
 #include "common/check_attention_gpu.cuh"
-#include "compare/ceilings.cuh"
-#include "compare/engine.cuh"
-#include "compare/suite.h"
+#include "compare/policies.cuh"
 
 namespace grout::compare {
 
@@ -94,12 +92,9 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
   double bytes() const { return bytes_of(problem_); }
   ElementType type() const { return problem_.type; }
 
-  // `what`: "grout", "unfused cublas", ...; `forced`: the settings that such a policy realised earlier, to be repeated.
-  // One that cannot be built has its failure set.
+  // `what`: "grout", "unfused cublas", ...
   Policy policy(const std::string& what, const Settings* forced = nullptr) {
-    Policy p;
-    p.sample.name = what, p.sample.flops = flops(), p.sample.bytes = bytes();
-    try {
+    return named_policy(what, flops(), bytes(), forced, [&](Policy& p) {
       if (what == "grout" || what == "grout unsplit")
         grout(p, compact(), what == "grout" ? 0 : 1, forced);
       else if (what == "grout misaligned")
@@ -112,13 +107,7 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
         read(p);
       else
         throw std::runtime_error("the policy '" + what + "' is unknown");
-    } catch (const std::exception& error) {
-      p.sample.failure = error.what();
-    }
-    p.sample.requested.insert(p.sample.requested.begin(), {"policy", what});
-    p.sample.realised.insert(p.sample.realised.begin(), {"policy", what});
-    if (forced != nullptr) p.sample.requested = *forced;
-    return p;
+    });
   }
 
  private:
@@ -172,9 +161,6 @@ class AttentionBench : public std::enable_shared_from_this<AttentionBench> {
   const AttentionJudge& reference() {
     if (!reference_) reference_ = std::make_shared<AttentionJudge>(compact().fixture, "compare");
     return *reference_;
-  }
-  static void require(const Status& status) {
-    if (!status) throw std::runtime_error(status.message);
   }
   // With a workspace that is there already.
   static void run_of(Policy& p, AttentionOperands& s, int splits, const Settings* forced) {

@@ -109,23 +109,8 @@ std::vector<Pair> pairs_of(const std::vector<std::string>& names) {
 
 Work build(const Case& description, const std::vector<Sample>* recorded) {
   const auto bench = std::make_shared<AttentionBench>(description.shape);
-  Work work;
-  work.header = description;
-  work.header.flops = bench->flops(), work.header.bytes = bench->bytes();
-  if (recorded != nullptr) {
-    for (const Sample& sample : *recorded) {
-      if (sample.role == Role::ceiling) continue;
-      work.policies.push_back(bench->policy(setting(sample.requested, "policy"), &sample.requested));
-      work.policies.back().sample.name = sample.name;
-    }
-  } else {
-    const std::vector<std::string> names = policies_of(setting(description.shape, "kind"), description.protocol.cold);
-    for (const std::string& name : names) work.policies.push_back(bench->policy(name));
-    work.header.pairs = pairs_of(names);
-  }
-  work.policies.push_back(compute_ceiling(bench->type()));
-  work.policies.push_back(copy_ceiling());
-  return work;
+  const std::vector<std::string> names = policies_of(setting(description.shape, "kind"), description.protocol.cold);
+  return work_of(description, *bench, names, pairs_of(names), recorded);
 }
 
 }  // namespace

@@ -18,9 +18,8 @@ static __global__ void fill_kernel(uint32_t* words, int64_t count, uint32_t seed
   }
 }
 inline void fill_random(const DeviceBuffer& buffer, uint32_t seed) {
-  const Status status = launch(&fill_kernel, dim3(4096), dim3(256), 0, nullptr, buffer.as<uint32_t>(),
-                               static_cast<int64_t>(buffer.size() / 4), seed);
-  if (!status) throw std::runtime_error(status.message);
+  require(launch(&fill_kernel, dim3(4096), dim3(256), 0, nullptr, buffer.as<uint32_t>(),
+                 static_cast<int64_t>(buffer.size() / 4), seed));
 }
 
 // Register-only mma.sync: every warp multiplies random fragments, 128 accumulators a thread, as the kernel does.
@@ -76,7 +75,7 @@ static __global__ void __launch_bounds__(256) fma_ceiling_kernel(uint32_t seed, 
 // flops: bf16 products through mma.sync, or fp32 ones (f32).
 inline Policy compute_ceiling(ElementType type) {
   DeviceInfo device;
-  if (const Status status = device_info(device); !status) throw std::runtime_error(status.message);
+  require(device_info(device));
   const auto sink = std::make_shared<DeviceBuffer>(4);
   const bool tensor = type != ElementType::f32;
   const int blocks = device.sms * (tensor ? 1 : 2), iterations = tensor ? 4096 : 8192;
@@ -85,10 +84,8 @@ inline Policy compute_ceiling(ElementType type) {
   p.sample.role = Role::ceiling;
   p.sample.flops = 1.0 * blocks * iterations * (tensor ? 2.0 * 16 * 8 * 16 * 32 * 8 : 2.0 * 64 * 256);
   p.run = [=](cudaStream_t s) {
-    const Status status =
-        launch(tensor ? &mma_ceiling_kernel : &fma_ceiling_kernel, dim3(static_cast<unsigned>(blocks)), dim3(256), 0, s,
-               1u, iterations, sink->as<float>());
-    if (!status) throw std::runtime_error(status.message);
+    require(launch(tensor ? &mma_ceiling_kernel : &fma_ceiling_kernel, dim3(static_cast<unsigned>(blocks)), dim3(256),
+                   0, s, 1u, iterations, sink->as<float>()));
   };
   return p;
 }
@@ -146,7 +143,7 @@ static __global__ void __launch_bounds__(256)
 inline Policy read_peer(const std::string& name, const DeviceBuffer& buffer, const DeviceBuffer& more,
                         uint32_t expected) {
   DeviceInfo device;
-  if (const Status status = device_info(device); !status) throw std::runtime_error(status.message);
+  require(device_info(device));
   const unsigned blocks = static_cast<unsigned>(device.sms) * 8;
   const auto out = std::make_shared<DeviceBuffer>(size_t{blocks} * 8 * sizeof(uint32_t));
   Policy p;
@@ -155,9 +152,8 @@ inline Policy read_peer(const std::string& name, const DeviceBuffer& buffer, con
   p.sample.bytes = static_cast<double>(buffer.size() + more.size());
   p.run = [=, from = buffer.as<ReadWords>(), count = static_cast<int64_t>(buffer.size() / 16),
            from_more = more.as<ReadWords>(), count_more = static_cast<int64_t>(more.size() / 16)](cudaStream_t s) {
-    const Status status =
-        launch(&read_kernel, dim3(blocks), dim3(256), 0, s, from, count, from_more, count_more, out->as<uint32_t>());
-    if (!status) throw std::runtime_error(status.message);
+    require(
+        launch(&read_kernel, dim3(blocks), dim3(256), 0, s, from, count, from_more, count_more, out->as<uint32_t>()));
   };
   p.poison = [out] { require_success(cudaMemset(out->data(), kPoison, out->size()), "cudaMemset"); };
   p.judge = [out, expected] {

@@ -22,10 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void require(const Status& status) {
-  if (!status) throw std::runtime_error(status.message);
-}
-
 // The device, as seen; what else runs beside this process.
 class Surroundings {
  public:

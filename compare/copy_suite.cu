@@ -3,8 +3,7 @@
 // Expected outputs are element by element, from the definition, in a kernel that does nothing else.
 #include "common/check_gpu.cuh"
 #include "common/repack.cuh"
-#include "compare/ceilings.cuh"
-#include "compare/suite.h"
+#include "compare/policies.cuh"
 #include "copy/copy_batched.cuh"
 #include "copy/copy_cluster.cuh"
 #include "copy/copy_load.cuh"
@@ -16,10 +15,6 @@
 
 namespace grout::compare {
 namespace {
-
-void require(const Status& status) {
-  if (!status) throw std::runtime_error(status.message);
-}
 
 // What a copy should be: destination[r, c] = source[r + origin.row, c + origin.col], zeros outside. T: an integer of the element's size.
 struct Expected {
@@ -369,33 +364,21 @@ Work build(const Case& description, const std::vector<Sample>* recorded) {
   } else {
     throw std::runtime_error("the kind '" + kind + "' is unknown");
   }
-  const auto add = [&](const std::string& what, const Settings* forced) {
-    Policy p;
-    try {
-      p = what == "cudaMemcpy" ? memcpy_peer(work.header.bytes)
+  const double bytes = work.header.bytes;
+  const auto make = [&](const std::string& what, const Settings* forced) {
+    return named_policy(what, 0, bytes, forced, [&](Policy& p) {
+      p = what == "cudaMemcpy" ? memcpy_peer(bytes)
           : kind == "repack"   ? repack_policy(description)
                                : crop_policy(what, description, forced);
-    } catch (const std::exception& error) {
-      p.sample.failure = error.what();
-    }
-    p.sample.name = what, p.sample.bytes = work.header.bytes;
-    p.sample.requested.insert(p.sample.requested.begin(), {"policy", what});
-    p.sample.realised.insert(p.sample.realised.begin(), {"policy", what});
-    if (forced != nullptr) p.sample.requested = *forced;
-    work.policies.push_back(std::move(p));
+      p.sample.name = what, p.sample.bytes = bytes;
+    });
   };
-  if (names.empty()) {
-    // There is one policy, which has no settings.
-  } else if (recorded != nullptr) {
-    for (const Sample& sample : *recorded) {
-      if (sample.role == Role::ceiling) continue;
-      add(setting(sample.requested, "policy"), &sample.requested);
-      work.policies.back().sample.name = sample.name;
-    }
-  } else {
-    for (const std::string& name : names) add(name, nullptr);
-    add("cudaMemcpy", nullptr);
-    for (const std::string& name : names) work.header.pairs.push_back({"cudaMemcpy", name});
+  // Without names there is one policy, which has no settings.
+  if (!names.empty()) {
+    if (recorded == nullptr)
+      for (const std::string& name : names) work.header.pairs.push_back({"cudaMemcpy", name});
+    names.push_back("cudaMemcpy");
+    add_policies(work, names, recorded, make);
   }
   work.policies.push_back(copy_ceiling());
   return work;

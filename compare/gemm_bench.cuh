@@ -6,10 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "compare/engine.cuh"
 #include "compare/peers.cuh"
 #include "compare/pinned.h"
-#include "compare/suite.h"
+#include "compare/policies.cuh"
 #include "gemm/gemm.cuh"
 #include "gemm/gemm_batched.cuh"
 
@@ -96,12 +95,9 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   // Are the compact rows all multiples of 16 bytes already?
   bool is_padded() const { return up(row_a()) == row_a() && up(row_b()) == row_b() && up(n_) == n_; }
 
-  // `what`: "grout", "cublasLt padded", ...; `forced`: the settings that such a policy realised earlier, to be repeated. One that
-  // cannot be built has its failure set.
+  // `what`: "grout", "cublasLt padded", ...
   Policy policy(const std::string& what, const Settings* forced = nullptr) {
-    Policy p;
-    p.sample.name = what, p.sample.flops = flops(), p.sample.bytes = bytes();
-    try {
+    return named_policy(what, flops(), bytes(), forced, [&](Policy& p) {
       const bool padded = what.ends_with(" padded");
       const std::string base = padded ? what.substr(0, what.size() - 7) : what;
       const auto where = [&]() -> GemmStorage& { return padded ? *padded_storage() : *compact(); };
@@ -125,13 +121,7 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
         transfer(p);
       else
         throw std::runtime_error("the policy '" + what + "' is unknown");
-    } catch (const std::exception& error) {
-      p.sample.failure = error.what();
-    }
-    p.sample.requested.insert(p.sample.requested.begin(), {"policy", what});
-    p.sample.realised.insert(p.sample.realised.begin(), {"policy", what});
-    if (forced != nullptr) p.sample.requested = *forced;
-    return p;
+    });
   }
 
  private:
@@ -166,9 +156,6 @@ class GemmBench : public std::enable_shared_from_this<GemmBench> {
   const GemmJudge& reference() {
     if (!reference_) reference_ = std::make_shared<GemmJudge>(compact()->fixture, "compare");
     return *reference_;
-  }
-  static void require(const Status& status) {
-    if (!status) throw std::runtime_error(status.message);
   }
   // The output's storage: poisoned and judged.
   void output(Policy& p, GemmStorage& s) {

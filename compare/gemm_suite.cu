@@ -6,9 +6,7 @@
 // batched    fp32, the lesson's kernel with and without batched copies, and nothing else changed
 #include <random>
 
-#include "compare/ceilings.cuh"
 #include "compare/gemm_bench.cuh"
-#include "compare/suite.h"
 
 namespace grout::compare {
 namespace {
@@ -118,23 +116,9 @@ std::vector<Pair> pairs_of(const std::vector<std::string>& names, const std::str
 Work build(const Case& description, const std::vector<Sample>* recorded) {
   const auto bench = std::make_shared<GemmBench>(description.shape);
   const std::string& kind = setting(description.shape, "kind");
-  Work work;
-  work.header = description;
-  work.header.flops = bench->flops(), work.header.bytes = bench->bytes();
+  const std::vector<std::string> names = policies_of(*bench, kind, description.protocol.cold);
+  Work work = work_of(description, *bench, names, pairs_of(names, kind), recorded);
   work.graphs = setting(description.shape, "runs") != "launched";
-  if (recorded != nullptr) {
-    for (const Sample& sample : *recorded) {
-      if (sample.role == Role::ceiling) continue;
-      work.policies.push_back(bench->policy(setting(sample.requested, "policy"), &sample.requested));
-      work.policies.back().sample.name = sample.name;
-    }
-  } else {
-    const std::vector<std::string> names = policies_of(*bench, kind, description.protocol.cold);
-    for (const std::string& name : names) work.policies.push_back(bench->policy(name));
-    work.header.pairs = pairs_of(names, kind);
-  }
-  work.policies.push_back(compute_ceiling(bench->type()));
-  work.policies.push_back(copy_ceiling());
   return work;
 }
 

@@ -1,7 +1,5 @@
 // The noise of the comparison itself: a kernel against itself, at about 1 ms and at about 10 us.
-#include "compare/ceilings.cuh"
 #include "compare/gemm_bench.cuh"
-#include "compare/suite.h"
 
 namespace grout::compare {
 namespace {

@@ -105,10 +105,7 @@ int run(int argc, char** argv) {
   if (!result.pass) {
     std::fprintf(stderr, "%s\n", comparison.message.c_str());
   } else if (!kSimulatedBuild && rows > 0 && out_ld > 0) {
-    const BenchEntry entry = {"repack", [&](cudaStream_t s) {
-                                if (const Status status = repack(operand, type, s); !status)
-                                  throw std::runtime_error(status.message);
-                              }};
+    const BenchEntry entry = {"repack", [&](cudaStream_t s) { require(repack(operand, type, s)); }};
     result.time_us = time_beside_memcpy(entry, to);
   }
   return report(result, options);

@@ -117,9 +117,7 @@ inline int run_crop(const CropProgram& program, int argc, char** argv) {
   DeviceBuffer from(source), to(before, kOutputPadding);
   g.source = from.data(), g.destination = to.data();
   CropPath path = CropPath::bounded;
-  const auto crop_once = [&](cudaStream_t stream) {
-    if (const Status status = program.crop(g, stream, &path); !status) throw std::runtime_error(status.message);
-  };
+  const auto crop_once = [&](cudaStream_t stream) { require(program.crop(g, stream, &path)); };
   const auto start = std::chrono::steady_clock::now();
   if (const Status status = program.crop(g, nullptr, &path); !status) return refused(status);
   program.print();

@@ -189,9 +189,6 @@ class Runner {
   }
 
  private:
-  static void require(const Status& status) {
-    if (!status) throw std::runtime_error(status.message);
-  }
   cudaStream_t stream_ = nullptr;
   SmallCase* host_ = nullptr;
   Memory cases_, result_, a_, b_, d_;

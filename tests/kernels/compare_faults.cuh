@@ -30,9 +30,6 @@ inline compare::Policy faulty_policy(Fault fault) {
   compare::Policy p;
   p.sample.name = fault_name(fault);
   p.run = [=](cudaStream_t stream) {
-    const auto require = [](const Status& status) {
-      if (!status) throw std::runtime_error(status.message);
-    };
     const auto spoil = [&](int64_t index, uint16_t bits, uint16_t flip) {
       require(launch(&spoil_kernel, dim3(1), dim3(32), 0, stream, f->device_c.as<bf16>(), index, bits, flip));
     };

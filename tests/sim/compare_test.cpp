@@ -68,15 +68,13 @@ TEST_F(CompareInTime, ARunIsCompleteBeforeItIsJudged) {
   DeviceBuffer value(sizeof(int)), seen(sizeof(int));
   constexpr int kPoisoned = 1, kRight = 2;
   const auto run = [&](cudaStream_t stream) {
-    if (const Status status = launch(&set_kernel, dim3(1), dim3(32), 0, stream, value.as<int>(), kRight); !status)
-      throw std::runtime_error(status.message);
+    require(launch(&set_kernel, dim3(1), dim3(32), 0, stream, value.as<int>(), kRight));
   };
   const auto poison = [&] { value.upload(&kPoisoned); };
   const auto look = [&] {
     LaunchShape shape{dim3(1), dim3(32)};
     shape.programmatic = true;
-    if (const Status status = launch(&peek_kernel, shape, nullptr, value.as<int>(), seen.as<int>()); !status)
-      throw std::runtime_error(status.message);
+    require(launch(&peek_kernel, shape, nullptr, value.as<int>(), seen.as<int>()));
     int result = 0;
     seen.download(&result);
     return result;
