@@ -42,7 +42,6 @@ inline double time_entries(const std::vector<BenchEntry>& entries, const std::st
 // The output buffer is overwritten: verify first.
 inline double time_gemm(GemmFixture& f, const std::string& kernel, const std::string& shape, double flops,
                         const std::function<Status(cudaStream_t)>& run) {
-  using detail::require;
   std::vector<BenchEntry> entries = {{kernel, [&](cudaStream_t s) { require(run(s)); }}};
   const auto cublas = [&](cudaStream_t s) {
     return cublas_gemm(f.a.layout, f.device_a.data(), f.b.layout, f.device_b.data(), f.c.layout, f.device_c.data(),
@@ -58,7 +57,6 @@ inline double time_gemm(GemmFixture& f, const std::string& kernel, const std::st
 // The same for attention: cuBLAS multiplies twice, with a softmax in between, all logits in memory.
 inline double time_attention(AttentionFixture& f, const std::string& kernel, const std::string& shape, double flops,
                              const std::function<Status(cudaStream_t)>& run) {
-  using detail::require;
   std::vector<BenchEntry> entries = {{kernel, [&](cudaStream_t s) { require(run(s)); }}};
   std::unique_ptr<UnfusedAttention> unfused;
   const auto three_steps = [&](cudaStream_t s) { return unfused->run(f, f.base(f.device_o, f.o), s); };
