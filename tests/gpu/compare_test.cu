@@ -74,7 +74,7 @@ TEST_F(CompareGpu, EveryJudgementSeesGuardsPaddingAndOperands) {
 TEST_F(CompareGpu, EveryJudgementOfAttentionSeesGuardsGapsLseAndOperands) {
   AttentionProblem p;
   p.heads = 4, p.kv_heads = 2, p.q_length = 33, p.kv_length = 70, p.dim = 72, p.causal = true, p.scale = 0.1f;
-  compare::AttentionStorage s(p, 33, 70, {false, 1, 3}, true);
+  compare::AttentionOperands s(p, 33, 70, {false, 1, 3}, true);
   const AttentionJudge reference(s.fixture, "guards");
   s.poison();
   EXPECT_NE(s.judge(reference, true).wrong, "");
