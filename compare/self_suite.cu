@@ -6,19 +6,8 @@ namespace {
 
 Work build(const Case& description, const std::vector<Sample>* recorded) {
   const auto bench = std::make_shared<GemmBench>(description.shape);
-  Work work;
-  work.header = description;
-  work.header.flops = bench->flops(), work.header.bytes = bench->bytes();
-  work.header.pairs = {{"once", "again"}};
-  for (const char* name : {"once", "again"}) {
-    const Sample* earlier = nullptr;
-    for (size_t i = 0; recorded != nullptr && i < recorded->size(); ++i)
-      if ((*recorded)[i].name == name) earlier = &(*recorded)[i];
-    work.policies.push_back(bench->policy("grout", earlier != nullptr ? &earlier->requested : nullptr));
-    work.policies.back().sample.name = name;
-  }
-  work.policies.push_back(compute_ceiling(bench->type()));
-  work.policies.push_back(copy_ceiling());
+  Work work = work_of(description, *bench, {"grout", "grout"}, {{"once", "again"}}, recorded);
+  if (recorded == nullptr) work.policies[0].sample.name = "once", work.policies[1].sample.name = "again";
   return work;
 }
 
