@@ -53,27 +53,20 @@ TEST(Compare, AJudgeMustLook) {
   EXPECT_FALSE(c.samples[0].has_figure());
 }
 
-// A bench of which one policy cannot be built, and one takes a setting.
-struct SmallBench {
-  static ElementType type() { return ElementType::bf16; }
-  static double flops() { return 3; }
-  static double bytes() { return 5; }
-  static compare::Policy policy(const std::string& what, const compare::Settings* forced) {
-    return compare::named_policy(what, flops(), bytes(), forced, [&](compare::Policy& p) {
-      p.sample.requested = {{"tile", "auto"}};
-      if (what == "broken") throw std::runtime_error("it cannot be built");
-      p.sample.realised = {{"tile", forced != nullptr ? compare::setting(*forced, "tile") : "64"}};
-    });
-  }
-};
+// One of them cannot be built, and one takes a setting.
+compare::Policy small_policy(const std::string& what, const compare::Settings* forced) {
+  return compare::named_policy(what, 3, 5, forced, [&](compare::Policy& p) {
+    p.sample.requested = {{"tile", "auto"}};
+    if (what == "broken") throw std::runtime_error("it cannot be built");
+    p.sample.realised = {{"tile", forced != nullptr ? compare::setting(*forced, "tile") : "64"}};
+  });
+}
 
 TEST(Compare, PoliciesComeByTheirNames) {
   using compare::Settings;
-  compare::Case description;
-  description.name = "small";
-  SmallBench bench;
-  const compare::Work work = compare::work_of(description, bench, {"plain", "broken"}, {{"plain", "broken"}}, nullptr);
-  ASSERT_EQ(work.policies.size(), 4u);  // and the two ceilings
+  compare::Work work;
+  compare::add_policies(work, {"plain", "broken"}, nullptr, small_policy);
+  ASSERT_EQ(work.policies.size(), 2u);
   const compare::Sample &plain = work.policies[0].sample, &broken = work.policies[1].sample;
   EXPECT_EQ(plain.name, "plain");
   EXPECT_EQ(plain.failure, "");
@@ -84,32 +77,24 @@ TEST(Compare, PoliciesComeByTheirNames) {
   EXPECT_EQ(broken.name, "broken");
   EXPECT_EQ(broken.failure, "it cannot be built");
   EXPECT_EQ(broken.requested, (Settings{{"policy", "broken"}, {"tile", "auto"}}));
-  for (const size_t i : {2, 3}) EXPECT_EQ(work.policies[i].sample.role, compare::Role::ceiling);
-  EXPECT_EQ(work.header.name, "small");
-  EXPECT_EQ(work.header.flops, 3);
-  EXPECT_EQ(work.header.bytes, 5);
-  EXPECT_EQ(work.header.pairs.size(), 1u);
 }
 
-// With the settings of then, and nothing chosen: not the names of today, not the pairs, no ceiling of then.
+// With the settings of then, and nothing chosen: not the names of today, and no ceiling of then.
 TEST(Compare, RecordedPoliciesAreRepeated) {
   using compare::Settings;
-  compare::Case description;
-  description.pairs = {{"then", "now"}, {"a", "b"}};
   std::vector<compare::Sample> recorded(3);
   recorded[0].name = "then", recorded[0].requested = {{"policy", "plain"}, {"tile", "32"}};
   recorded[1].name = "a ceiling", recorded[1].role = compare::Role::ceiling;
   recorded[2].name = "now", recorded[2].requested = {{"policy", "plain"}};
-  SmallBench bench;
-  const compare::Work work = compare::work_of(description, bench, {"broken"}, {{"broken", "broken"}}, &recorded);
-  ASSERT_EQ(work.policies.size(), 4u);
+  compare::Work work;
+  compare::add_policies(work, {"broken"}, &recorded, small_policy);
+  ASSERT_EQ(work.policies.size(), 2u);
   const compare::Sample &then = work.policies[0].sample, &now = work.policies[1].sample;
   EXPECT_EQ(then.name, "then");
   EXPECT_EQ(then.requested, recorded[0].requested);
   EXPECT_EQ(then.realised, (Settings{{"policy", "plain"}, {"tile", "32"}}));
   EXPECT_EQ(now.name, "now");
   EXPECT_EQ(now.failure, "the setting 'tile' is missing");
-  EXPECT_EQ(work.header.pairs.size(), 2u);
 }
 
 class CompareInTime : public SimulatedTest90 {};
